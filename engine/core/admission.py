@@ -1,0 +1,143 @@
+"""Admitting who waits: first the refusal of what can never run, then a place in a step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pagecast.engine.core.request import Request, State
+from pagecast.engine.core.rules import RESERVE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pagecast.engine.core.scheduler import Scheduler
+    from pagecast.engine.core.step import StepPlan
+
+
+class Refusal(NamedTuple):
+    """Why a request was turned away on arrival: a word, and the numbers behind it."""
+
+    reason: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}"
+
+
+def refusal(s: Scheduler, request: Request) -> Refusal | None:
+    """Why this arrival cannot be served, or None.
+
+    Room for prompt and answer is asked for only as far as `max_tokens` was given.
+    """
+    policy, pool = s.policy, s.pool
+    prompt = request.prompt_tokens
+    if prompt + 1 > s.max_model_len:
+        return Refusal("context", f"prompt of {prompt} tokens leaves no room for an answer in a "
+                       f"context of {s.max_model_len}")  # fmt: skip
+    tokens = min(prompt + (request.max_tokens or 1), s.max_model_len)
+    if policy.reserves_all:
+        tokens = RESERVE[policy.reserve](request, prompt, s.max_model_len)
+    need = s.blocks_for(tokens)
+    if need > s.usable_blocks:
+        return Refusal("capacity", short_of_blocks(s, need))
+    if policy.chunk == "none" and prompt > s.budget:
+        return Refusal("budget", f"prompt of {prompt} tokens exceeds max_batched_tokens "
+                       f"{s.budget}, and prompts are not computed in pieces")  # fmt: skip
+    return _overload(s)
+
+
+def short_of_blocks(s: Scheduler, need: int) -> str:
+    """The numbers behind a want of blocks."""
+    kept = s.pool.blocks - s.usable_blocks
+    watermark = f", {kept} of them below the watermark" if kept else ""
+    return f"needs {need} blocks, the pool has {s.pool.blocks}{watermark}"
+
+
+def _overload(s: Scheduler) -> Refusal | None:
+    policy, pool = s.policy, s.pool
+    used = pool.blocks - pool.free
+    if policy.refuse_above_used is not None and used > policy.refuse_above_used * pool.blocks:
+        return Refusal("overload", f"{used} of {pool.blocks} blocks in use, above "
+                       f"{policy.refuse_above_used:g} of them")  # fmt: skip
+    if policy.refuse_above_waiting is not None and len(s.waiting) > policy.refuse_above_waiting:
+        return Refusal("overload", f"{len(s.waiting)} requests wait, above "
+                       f"{policy.refuse_above_waiting}")  # fmt: skip
+    return None
+
+
+def admit(s: Scheduler, plan: StepPlan) -> None:
+    """Admit from the head of the queue until someone does not fit; nobody overtakes."""
+    policy = s.policy
+    if plan.preempted and not policy.admit_after_preempt:
+        return
+    if policy.batching == "request" and (s.running or _held_to_fill(s, plan)):
+        return
+    while s.waiting and plan.left > 0 and len(s.running) < policy.max_seqs:
+        if not _try(s, plan, s.waiting.head()):
+            return
+
+
+def _held_to_fill(s: Scheduler, plan: StepPlan) -> bool:
+    """Whether a batch that is not full still waits for more; the plan then says until when."""
+    if not s.waiting or len(s.waiting) >= s.policy.max_seqs:
+        return False
+    until_ns = s.waiting.head().arrival_ns + s.policy.fill_wait_ns
+    if plan.now_ns >= until_ns:
+        return False
+    plan.wake_ns = until_ns
+    return True
+
+
+def _try(s: Scheduler, plan: StepPlan, request: Request) -> bool:
+    """Admit the head of the queue, or fail it if it outgrew the pool; False if it must wait."""
+    hits = s.pool.match(request)
+    cached = len(hits) * s.pool.block_size
+    tokens = min(request.known - cached, s.chunk_cap)
+    if tokens > plan.left:
+        if s.policy.chunk == "none":
+            return _outgrew_budget(s, plan, request)
+        tokens = plan.left
+    end = cached + tokens
+    reserved = s.blocks_for(s.reserve(request, end, s.max_model_len))
+    if reserved > s.usable_blocks:
+        s.waiting.pop()
+        s.fail(plan, request, f"capacity: {short_of_blocks(s, reserved)}")
+        return True
+    need = reserved - len(hits) + s.pool.idle(hits)
+    if s.pool.free - need < _watermark(s):
+        return False
+    s.waiting.pop()
+    claimed = reserved if s.policy.reserves_all else s.blocks_for(end)
+    s.pool.admit(request, hits, claimed - len(hits))
+    _start(s, plan, request, hits)
+    s.compute(plan, request, cached, tokens)
+    return True
+
+
+def _outgrew_budget(s: Scheduler, plan: StepPlan, request: Request) -> bool:
+    """A recomputation that no whole step can hold fails; another step may hold the rest."""
+    if request.known <= s.budget:
+        return False
+    s.waiting.pop()
+    s.fail(plan, request, f"budget: {request.known} tokens to recompute exceed "
+           f"max_batched_tokens {s.budget}")  # fmt: skip
+    return True
+
+
+def _watermark(s: Scheduler) -> int:
+    """Blocks that admission must leave free; none, where the policy says so, while idle."""
+    if s.policy.watermark_if_busy and not s.running:
+        return 0
+    return s.watermark_blocks
+
+
+def _start(s: Scheduler, plan: StepPlan, request: Request, hits: Sequence[int]) -> None:
+    request.state = State.PARTIAL
+    request.hits = len(hits)
+    request.computed = request.hits * s.pool.block_size
+    s.place(request)
+    plan.admitted.append(request)
+    if s.pool.caching and request.preemptions == 0:
+        request.cached_tokens = request.computed
+        s.prefix_query_tokens += request.known
+        s.prefix_hit_tokens += request.computed

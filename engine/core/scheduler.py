@@ -1,0 +1,287 @@
+"""The scheduler that the engine and the simulator share.
+
+    plan   = scheduler.plan(now_ns)             decides; the same state gives the same plan
+    result = executor.run(plan)                 the engine computes, the simulator predicts
+    scheduler.commit(plan, result)              tokens, endings and forks become known
+
+A plan claims: blocks are taken and positions move on when a step is planned, since the next step
+may be planned before this one is done. A commit confirms: only then is it known which requests
+ended. The scheduler knows no clock but the stamps it is handed, no tensor, and no randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import ceil
+
+from pagecast.engine.core.admission import Refusal, admit, refusal
+from pagecast.engine.core.blocks import BlockPool
+from pagecast.engine.core.cohort import Cohort
+from pagecast.engine.core.events import DecisionLog
+from pagecast.engine.core.growth import admission_order, serve_in_order
+from pagecast.engine.core.padding import PaddedBatch
+from pagecast.engine.core.policy import Policy
+from pagecast.engine.core.queue import WaitingQueue
+from pagecast.engine.core.request import Request, State
+from pagecast.engine.core.rules import RESERVE, VICTIM
+from pagecast.engine.core.step import Chunk, Ending, Fork, StepPlan, StepResult
+
+Phase = Callable[["Scheduler", StepPlan], None]
+
+PHASES: dict[str, tuple[Phase, ...]] = {
+    "running_in_order": (serve_in_order, admit),
+}
+"""What a step does, in order, for each `service_order`."""
+
+UNLIMITED = 1 << 62
+
+
+class Scheduler:
+    """Decides each step from the state that earlier steps left.
+
+    Args:
+        policy: the rules.
+        pool: the KV blocks.
+        max_model_len: longest context, prompt and answer together, in tokens.
+        log: where decisions are recorded, if anywhere.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        pool: BlockPool,
+        max_model_len: int,
+        log: DecisionLog | None = None,
+    ) -> None:
+        self.policy = policy
+        self.pool = pool
+        self.max_model_len = max_model_len
+        self.log = log
+        self.cohort = Cohort(pool.block_size)
+        self.waiting = WaitingQueue()
+        self.running: dict[Request, None] = {}
+        """In the order of admission."""
+        self.partials: dict[Request, None] = {}
+        """Those of the running that are not in the decode cohort."""
+        self.prefix_query_tokens = 0
+        self.prefix_hit_tokens = 0
+        self.partial_tokens = 0
+        """Tokens that the running outside the cohort have computed, all together."""
+        self.budget = policy.max_batched_tokens or UNLIMITED
+        self.chunk_cap = policy.long_prefill_cap or UNLIMITED
+        self.reserve = RESERVE[policy.reserve]
+        self.victim = VICTIM[policy.victim]
+        all_blocks = pool.blocks + policy.null_blocks
+        self.watermark_blocks = int(policy.low_watermark * all_blocks)
+        kept = 0 if policy.watermark_if_busy else self.watermark_blocks
+        self.usable_blocks = pool.blocks - kept
+        """What a request can have when it is alone."""
+        self.keep_free_blocks = ceil(policy.preempt_below * all_blocks)
+        self.publishes_at_plan = pool.caching and policy.publish == "at_plan"
+        self._padded = PaddedBatch() if policy.padding == "longest" else None
+        self._phases = PHASES[policy.service_order]
+        self._steps = self._arrivals = self._admissions = self._just_finished = 0
+
+    def submit(self, request: Request) -> Refusal | None:
+        """Take in an arrival; returns why it was refused, if it was."""
+        request.order = self._arrivals
+        self._arrivals += 1
+        refused = refusal(self, request)
+        if refused is None:
+            self.waiting.push(request)
+        else:
+            request.state = State.DONE
+        if self.log:
+            self.log.arrived(request, refused.reason if refused else None)
+        return refused
+
+    def cancel(self, request: Request) -> None:
+        """Let a request go, wherever it stands; one that already left is ignored."""
+        if request.state is State.DONE:
+            return
+        if self.log:
+            self.log.cancelled(request)
+        if request.state is State.WAITING:
+            self.waiting.remove(request)
+            request.state = State.DONE
+        else:
+            self._drop(request)
+
+    def plan(self, now_ns: int) -> StepPlan:
+        """Decide the next step; an empty plan means that nothing can be computed now."""
+        plan = StepPlan(self._steps, now_ns, self.pool.free, self.budget)
+        for phase in self._phases:
+            phase(self, plan)
+        if self.log and plan.failed:
+            self.log.failed(plan)
+        if not plan.empty:
+            self._steps += 1
+            self._advance(plan)
+        plan.free_after = self.pool.free
+        return plan
+
+    def commit(self, plan: StepPlan, result: StepResult) -> None:
+        """Learn what came of a step: identities of new tokens, forks, endings.
+
+        Raises:
+            ValueError: if the result does not name an identity for each request that is owed one.
+        """
+        if self.log:
+            self.log.step(self, plan, result)
+        if self.pool.caching:
+            self._learn_identities(plan, result)
+        for fork in result.forks:
+            self._fork(fork)
+        endings = result.finished
+        if len(endings) > 1:
+            endings = sorted(endings, key=lambda ending: admission_order(ending.request))
+        for request, _ in endings:
+            self._drop(request)
+        self._just_finished = len(endings)
+        if self.log:
+            self.log.committed(self.pool.free)
+
+    def scheduled(self, plan: StepPlan) -> Iterator[Chunk]:
+        """Everyone whom a plan serves, in the order of admission: valid until its commit."""
+        chunks = {chunk.request: chunk for chunk in plan.chunks}
+        for request in self.running:
+            if request in chunks:
+                yield chunks[request]
+            elif plan.ticks and request.state is State.DECODING:
+                yield Chunk(request, self.cohort.computed(request) - 1, 1)
+
+    def kv_tokens(self) -> int:
+        """Tokens of running requests in the KV cache."""
+        return self.cohort.tokens() + self.partial_tokens
+
+    def blocks_for(self, tokens: int) -> int:
+        """Whole blocks that hold so many tokens."""
+        return -(-tokens // self.pool.block_size)
+
+    # What the phases of a step do to a request.
+
+    def place(self, request: Request) -> None:
+        """Put a request at the end of the running, outside the cohort."""
+        request.seq = self._admissions
+        self._admissions += 1
+        self.running[request] = None
+        self.partials[request] = None
+        self.partial_tokens += request.computed
+
+    def compute(self, plan: StepPlan, request: Request, start: int, tokens: int) -> None:
+        """Plan a run of positions for a request that holds the blocks for them."""
+        end = start + tokens
+        plan.left -= tokens
+        plan.chunks.append(Chunk(request, start, tokens))
+        plan.shape.add_chunk(start, tokens)
+        if start < request.high:
+            request.recomputed_tokens += min(end, request.high) - start
+        if self.publishes_at_plan:
+            self.pool.publish(request, end)
+
+    def set_apart(self, request: Request) -> None:
+        """Take a decoding request out of lockstep: it did not advance with the others."""
+        self.cohort.leave(request)
+        request.state = State.PARTIAL
+        self.partials[request] = None
+        self.partial_tokens += request.computed
+
+    def preempt(self, plan: StepPlan, request: Request) -> None:
+        """Take all blocks from a running request; it waits to be computed again."""
+        self._leave(request)
+        request.high = max(request.high, request.computed)
+        request.computed = 0
+        request.state = State.WAITING
+        request.preemptions += 1
+        plan.preempted.append(request)
+        if self.policy.requeue == "front":
+            self.waiting.push_front(request)
+        else:
+            self.waiting.push(request)
+
+    def fail(self, plan: StepPlan, request: Request, reason: str) -> None:
+        """Give up on a request that can never be served."""
+        if request in self.running:
+            self._leave(request)
+        request.state = State.DONE
+        plan.failed.append(Ending(request, reason))
+
+    def _advance(self, plan: StepPlan) -> None:
+        """Move positions on: the clock ticks, and who computed all known tokens joins it."""
+        cohort, shape = self.cohort, plan.shape
+        if plan.ticks:
+            cohort.clock += 1
+            plan.decodes = shape.decode_seqs = shape.sampled_rows = cohort.size
+            shape.decode_context_tokens = cohort.tokens()
+            shape.decode_context_sq = cohort.tokens_sq()
+            shape.decode_context_max = cohort.longest()
+        plan.clock = cohort.clock
+        for request, start, tokens in plan.chunks:
+            self._move_on(plan, request, start + tokens)
+        shape.sampled_rows += len(plan.completing)
+        shape.admitted = len(plan.admitted)
+        shape.finished = self._just_finished
+        shape.copied_blocks = len(plan.copies)
+        if self._padded:
+            self._padded.charge(plan)
+        if self.pool.caching:
+            self._note_filling(plan)
+
+    def _move_on(self, plan: StepPlan, request: Request, end: int) -> None:
+        self.partial_tokens += end - request.computed
+        request.computed = end
+        if end == request.known:
+            self.partial_tokens -= end
+            del self.partials[request]
+            request.known += 1
+            self.cohort.join(request)
+            plan.completing.append(request)
+
+    def _note_filling(self, plan: StepPlan) -> None:
+        """Whose next token completes a block: decodes if they ticked, and those who joined."""
+        due = self.cohort.due(ahead=1)
+        plan.filling = list(due) if plan.ticks else [r for r in plan.completing if r in due]
+
+    def _learn_identities(self, plan: StepPlan, result: StepResult) -> None:
+        if len(result.identities) != len(plan.filling):
+            raise ValueError(
+                f"step {plan.step}: {len(result.identities)} identities for {len(plan.filling)} "
+                "requests that complete a block"
+            )
+        if not self.publishes_at_plan:
+            for request, start, tokens in plan.chunks:
+                self.pool.publish(request, start + tokens)
+            for request in self.cohort.due() if plan.ticks else ():
+                self.pool.publish(request, self.cohort.computed(request))
+        for request, identity in zip(plan.filling, result.identities, strict=True):
+            request.identities.append(identity)
+
+    def _fork(self, fork: Fork) -> None:
+        """Let the child run beside its parent if it may, else wait first in line."""
+        parent, child = fork
+        child.order = self._arrivals
+        self._arrivals += 1
+        full = len(self.running) >= self.policy.max_seqs
+        if full or not self.pool.sharing or parent not in self.running:
+            self.waiting.push_front(child)
+            return
+        if parent.state is State.DECODING:
+            self.set_apart(parent)
+        child.computed = parent.computed
+        child.state = State.PARTIAL
+        self.place(child)
+        self.pool.fork(parent, child)
+
+    def _drop(self, request: Request) -> None:
+        self._leave(request)
+        request.state = State.DONE
+
+    def _leave(self, request: Request) -> None:
+        """Take a request out of the running, its blocks given back."""
+        if request.state is State.DECODING:
+            self.cohort.leave(request)
+        else:
+            del self.partials[request]
+            self.partial_tokens -= request.computed
+        del self.running[request]
+        self.pool.release(request)
