@@ -68,7 +68,7 @@ def _overload(s: Scheduler) -> Refusal | None:
 def admit(s: Scheduler, plan: StepPlan) -> None:
     """Admit from the head of the queue until someone does not fit; nobody overtakes."""
     policy = s.policy
-    if plan.preempted and not policy.admit_after_preempt:
+    if not s.waiting or (plan.preempted and not policy.admit_after_preempt):
         return
     if policy.batching == "request" and (s.running or _held_to_fill(s, plan)):
         return
@@ -79,7 +79,7 @@ def admit(s: Scheduler, plan: StepPlan) -> None:
 
 def _held_to_fill(s: Scheduler, plan: StepPlan) -> bool:
     """Whether a batch that is not full still waits for more; the plan then says until when."""
-    if not s.waiting or len(s.waiting) >= s.policy.max_seqs:
+    if len(s.waiting) >= s.policy.max_seqs:
         return False
     until_ns = s.waiting.head().arrival_ns + s.policy.fill_wait_ns
     if plan.now_ns >= until_ns:

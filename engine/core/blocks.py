@@ -10,10 +10,10 @@ A pool decides nothing. The scheduler asks what a request would need, makes room
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from pagecast.engine.core.freelist import Contents, FreeQueue
 from pagecast.engine.core.policy import Policy
 from pagecast.engine.core.request import Request
 from pagecast.engine.core.step import BlockCopy
@@ -155,24 +155,21 @@ class NamedPool:
         self.sharing = sharing
         self.free = blocks
         self.claimed = 0
-        self._unhashed_first = unhashed_first or not caching
-        self._plain = list(range(blocks - 1, -1, -1))
-        self._queue: OrderedDict[int, None] = OrderedDict()
         self._refs = [0] * blocks
-        self._identity: list[int | None] = [None] * blocks
-        self._index: dict[int, list[int]] = {}
+        self._contents = Contents()
+        self._queue = FreeQueue(blocks, self._contents, unhashed_first or not caching)
 
     def match(self, request: Request) -> Sequence[int]:
         """Leading blocks found by content: whole ones, short of the last known token."""
         if not self.caching:
             return NO_HITS
         hits: list[int] = []
-        index = self._index
+        find = self._contents.find
         for identity in request.identities[: (request.known - 1) // self.block_size]:
-            found = index.get(identity)
-            if found is None:
+            block = find(identity)
+            if block is None:
                 break
-            hits.append(found[0])
+            hits.append(block)
         return hits
 
     def idle(self, hits: Sequence[int]) -> int:
@@ -210,18 +207,21 @@ class NamedPool:
 
     def grow(self, requests: Collection[Request]) -> None:
         """Claim one block for each."""
-        for request in requests:
-            request.blocks += self._take(1)
+        count = len(requests)
+        for request, block in zip(requests, self._take(count), strict=True):
+            request.blocks.append(block)
             request.held += 1
-            self.claimed += 1
+        self.claimed += count
 
     def release(self, request: Request) -> None:
         """Dereference all blocks, last first; what nobody references joins the free queue."""
-        refs = self._refs
+        refs, freed = self._refs, []
         for block in reversed(request.blocks):
             refs[block] -= 1
             if not refs[block]:
-                self._put_back(block)
+                freed.append(block)
+        self._queue.put(freed)
+        self.free += len(freed)
         self.claimed -= request.held
         request.blocks = []
         request.held = 0
@@ -229,12 +229,11 @@ class NamedPool:
 
     def publish(self, request: Request, tokens: int) -> None:
         """Cache the full blocks among the first `tokens` tokens by their identity."""
-        full = min(tokens // self.block_size, len(request.identities))
-        for place in range(request.published, full):
-            block, identity = request.blocks[place], request.identities[place]
-            self._identity[block] = identity
-            self._index.setdefault(identity, []).append(block)
-        request.published = max(request.published, full)
+        first, identities = request.published, request.identities
+        full = min(tokens // self.block_size, len(identities))
+        if full > first:
+            self._contents.add(request.blocks[first:full], identities[first:full])
+            request.published = full
 
     def fork(self, parent: Request, child: Request) -> None:
         """Share all blocks; whoever writes into a shared last block first gets a copy."""
@@ -255,41 +254,19 @@ class NamedPool:
         refs = self._refs
         for block in blocks:
             if not refs[block]:
-                del self._queue[block]
+                self._queue.remove(block)
                 self.free -= 1
             refs[block] += 1
 
     def _take(self, count: int) -> list[int]:
-        """Claim blocks from the front of the free queue, forgetting what they cached."""
         if not count:
             return []
-        taken = self._plain[: -count - 1 : -1]
-        del self._plain[len(self._plain) - len(taken) :]
-        while len(taken) < count:
-            block, _ = self._queue.popitem(last=False)
-            self._forget(block)
-            taken.append(block)
+        taken = self._queue.take(count)
+        refs = self._refs
         for block in taken:
-            self._refs[block] = 1
+            refs[block] = 1
         self.free -= count
         return taken
-
-    def _put_back(self, block: int) -> None:
-        if self._identity[block] is None and self._unhashed_first:
-            self._plain.append(block)
-        else:
-            self._queue[block] = None
-        self.free += 1
-
-    def _forget(self, block: int) -> None:
-        identity = self._identity[block]
-        if identity is None:
-            return
-        self._identity[block] = None
-        same = self._index[identity]
-        same.remove(block)
-        if not same:
-            del self._index[identity]
 
 
 def make_pool(policy: Policy, blocks: int, block_size: int, *, named: bool = False) -> BlockPool:

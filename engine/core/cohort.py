@@ -11,6 +11,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from pagecast.engine.core.request import Request, State
+from pagecast.engine.core.step import StepShape
 
 
 class Cohort:
@@ -71,14 +72,16 @@ class Cohort:
         """Tokens that members have computed, all together."""
         return self._base_sum + self.size * self.clock
 
-    def tokens_sq(self) -> int:
-        """Sum over members of the square of the tokens each has computed."""
-        clock = self.clock
-        return self._base_sq + clock * (2 * self._base_sum + self.size * clock)
+    def tick(self, shape: StepShape) -> None:
+        """Let every member compute one more token, and say so in the shape of the step.
 
-    def longest(self) -> int:
-        """Most tokens that any member has computed; 0 without members."""
+        A sum of squares Σ (base + c)² is Σ base² + 2·c·Σ base + members·c².
+        """
+        self.clock = clock = self.clock + 1
+        shape.decode_seqs = shape.sampled_rows = size = self.size
+        shape.decode_context_tokens = self._base_sum + size * clock
+        shape.decode_context_sq = self._base_sq + clock * (2 * self._base_sum + size * clock)
         heap = self._longest
-        while heap and heap[0][1] != heap[0][2].stamp:
+        while heap[0][1] != heap[0][2].stamp:
             heappop(heap)
-        return self.clock - heap[0][0] if heap else 0
+        shape.decode_context_max = clock - heap[0][0]

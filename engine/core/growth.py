@@ -26,11 +26,13 @@ def serve_in_order(s: Scheduler, plan: StepPlan) -> None:
     Decodes first and unfinished prompts after them comes to the same, as long as the only
     unfinished prompt was admitted last: so it is, unless one prompt's share of a step is capped.
     """
-    if _prompts_stand_last(s) and s.cohort.size <= plan.left:
-        grow_decodes(s, plan)
-        continue_prompts(s, plan)
-    else:
+    if s.cohort.size > plan.left or not _prompts_stand_last(s):
         _walk(s, plan)
+        return
+    if s.cohort.size:
+        grow_decodes(s, plan)
+    if s.partials:
+        continue_prompts(s, plan)
 
 
 def _prompts_stand_last(s: Scheduler) -> bool:

@@ -210,18 +210,17 @@ class Scheduler:
         """Move positions on: the clock ticks, and who computed all known tokens joins it."""
         cohort, shape = self.cohort, plan.shape
         if plan.ticks:
-            cohort.clock += 1
-            plan.decodes = shape.decode_seqs = shape.sampled_rows = cohort.size
-            shape.decode_context_tokens = cohort.tokens()
-            shape.decode_context_sq = cohort.tokens_sq()
-            shape.decode_context_max = cohort.longest()
+            cohort.tick(shape)
+            plan.decodes = shape.decode_seqs
         plan.clock = cohort.clock
-        for request, start, tokens in plan.chunks:
-            self._move_on(plan, request, start + tokens)
-        shape.sampled_rows += len(plan.completing)
-        shape.admitted = len(plan.admitted)
-        shape.finished = self._just_finished
-        shape.copied_blocks = len(plan.copies)
+        if plan.chunks:
+            for request, start, tokens in plan.chunks:
+                self._move_on(plan, request, start + tokens)
+            shape.sampled_rows += len(plan.completing)
+            shape.admitted = len(plan.admitted)
+            shape.copied_blocks = len(plan.copies)
+        if self._just_finished:
+            shape.finished = self._just_finished
         if self._padded:
             self._padded.charge(plan)
         if self.pool.caching:

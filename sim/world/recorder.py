@@ -13,6 +13,21 @@ from pagecast.engine.core.step import StepPlan, StepResult
 from pagecast.sim.results.log import NEVER, STAY_COLUMNS, STEP_COLUMNS, Ints, Outcome, RunLog
 from pagecast.traces.schema import Trace
 
+EVERY_STEP = (
+    "start_ns", "end_ns", "ticks", "running", "waiting", "used_blocks", "claimed_blocks",
+    "kv_tokens", "decode_seqs", "decode_context_tokens", "decode_context_sq",
+    "decode_context_max", "dead_rows", "padded_context_tokens",
+)  # fmt: skip
+"""Columns that every step fills."""
+
+EVENT_STEP = (
+    "preempted", "admitted", "finished", "prefill_seqs", "prefill_tokens", "prefill_pairs",
+    "prefill_context_tokens", "sampled_rows", "copied_blocks", "padded_tokens",
+)  # fmt: skip
+"""Columns that are 0 but for the few steps that compute prompts or see someone leave.
+
+`sampled_rows` is the exception: elsewhere it is the number of decodes."""
+
 
 class Recorder:
     """Collects the columns of a `RunLog` while the replica runs.
@@ -26,6 +41,7 @@ class Recorder:
         self._trace = trace
         self._scheduler = scheduler
         self._steps = array("q")
+        self._events = array("q")
         self._stays = array("q")
         self._tick_ends_ns = array("q")
         self._open: dict[int, tuple[int, int, int]] = {}
@@ -96,7 +112,7 @@ class Recorder:
             replica=np.zeros(len(trace), dtype=np.int64),
             reasons=self._reasons,
             request_ids=trace.ids(),
-            steps=_column(self._steps).reshape(-1, len(STEP_COLUMNS)),
+            steps=self._step_columns(),
             stays=_column(self._stays).reshape(-1, len(STAY_COLUMNS)),
             pool_blocks=scheduler.pool.blocks,
             block_size=scheduler.pool.block_size,
@@ -135,18 +151,38 @@ class Recorder:
         self._cached[request.id] = request.cached_tokens
 
     def _append_row(self, plan: StepPlan, result: StepResult, end_ns: int) -> None:
+        """Two rows: what every step has, and what only steps have that change something."""
         scheduler, shape = self._scheduler, plan.shape
         pool = scheduler.pool
-        row = (
+        if plan.chunks or plan.preempted or result.finished:
+            event = len(self._steps) // len(EVERY_STEP)
+            self._events.extend((event, *_event(plan, result)))
+        self._steps.extend((
             plan.now_ns, end_ns, plan.ticks, len(scheduler.running), len(scheduler.waiting),
             pool.blocks - plan.free_after, pool.claimed, scheduler.kv_tokens(),
-            len(plan.preempted), len(plan.admitted), len(result.finished), shape.decode_seqs,
-            shape.decode_context_tokens, shape.decode_context_sq, shape.decode_context_max,
-            shape.prefill_seqs, shape.prefill_tokens, shape.prefill_pairs,
-            shape.prefill_context_tokens, shape.sampled_rows, shape.copied_blocks,
-            shape.dead_rows, shape.padded_tokens, shape.padded_context_tokens,
-        )  # fmt: skip
-        self._steps.extend(row)
+            shape.decode_seqs, shape.decode_context_tokens, shape.decode_context_sq,
+            shape.decode_context_max, shape.dead_rows, shape.padded_context_tokens,
+        ))  # fmt: skip
+
+    def _step_columns(self) -> Ints:
+        """Both kinds of rows as one table of `STEP_COLUMNS`."""
+        every = _column(self._steps).reshape(-1, len(EVERY_STEP))
+        events = _column(self._events).reshape(-1, 1 + len(EVENT_STEP))
+        table = np.zeros((len(every), len(STEP_COLUMNS)), dtype=np.int64)
+        table[:, [STEP_COLUMNS.index(name) for name in EVERY_STEP]] = every
+        table[:, STEP_COLUMNS.index("sampled_rows")] = every[:, EVERY_STEP.index("decode_seqs")]
+        columns = [STEP_COLUMNS.index(name) for name in EVENT_STEP]
+        table[np.ix_(events[:, 0], columns)] = events[:, 1:]
+        return table
+
+
+def _event(plan: StepPlan, result: StepResult) -> tuple[int, ...]:
+    shape = plan.shape
+    return (
+        len(plan.preempted), len(plan.admitted), len(result.finished), shape.prefill_seqs,
+        shape.prefill_tokens, shape.prefill_pairs, shape.prefill_context_tokens,
+        shape.sampled_rows, shape.copied_blocks, shape.padded_tokens,
+    )  # fmt: skip
 
 
 def _column(values: array[int]) -> Ints:

@@ -1,0 +1,90 @@
+"""Serves a trace on one simulated replica."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import simpy
+
+from pagecast.engine.core.blocks import make_pool
+from pagecast.engine.core.policy import Policy
+from pagecast.engine.core.scheduler import Scheduler
+from pagecast.engine.core.step import StepShape
+from pagecast.sim.results.log import Ints, RunLog
+from pagecast.sim.world.executor import TraceExecutor
+from pagecast.sim.world.identities import Identities
+from pagecast.sim.world.inbox import Inbox
+from pagecast.sim.world.recorder import Recorder
+from pagecast.sim.world.replica import replica
+from pagecast.traces.schema import NOT_GIVEN, Trace
+
+Progress = Callable[[float, float, str], None]
+"""Called with what is done, the whole, and what is being done."""
+
+STEPS_PER_REPORT = 4096
+
+
+@dataclass(frozen=True)
+class Server:
+    """A replica before it serves: the rules, the memory and the time of its steps.
+
+    `blocks` counts all KV blocks, those included that the policy's engine keeps to itself.
+    `max_model_len` is the longest context in tokens.
+    """
+
+    policy: Policy
+    blocks: int
+    block_size: int
+    max_model_len: int
+    latency: Callable[[StepShape], int]
+    max_tokens_default: int | None = None
+
+
+def serve(trace: Trace, server: Server, progress: Progress | None = None) -> RunLog:
+    """Serve a trace to its end and return what it leaves.
+
+    Args:
+        trace: what was asked; answers end where the trace says, or at the model's context or the
+            request's `max_tokens`, whichever comes first. The log counts the answers cut short.
+        server: the replica.
+        progress: told from time to time how many requests have left.
+    """
+    pool = make_pool(server.policy, server.blocks, server.block_size)
+    scheduler = Scheduler(server.policy, pool, server.max_model_len)
+    identities = Identities(trace, server.block_size)
+    answers = _answers(trace, server)
+    executor = TraceExecutor(server.latency, answers.tolist(), identities)
+    inbox = Inbox(trace, identities if pool.caching else None, server.max_tokens_default)
+    recorder = Recorder(trace, scheduler)
+    env = simpy.Environment(0)
+    env.process(replica(env, inbox, scheduler, executor, recorder))
+    if progress is None:
+        env.run()
+    else:
+        _run_reporting(env, recorder, len(trace), progress)
+    return recorder.log(clipped=int((answers < trace.output_tokens).sum()))
+
+
+def _answers(trace: Trace, server: Server) -> Ints:
+    """Answer lengths that context and limits leave; at least one token for who is served."""
+    room = server.max_model_len - trace.prompt_tokens
+    limits = np.full(len(trace), NOT_GIVEN) if trace.max_tokens is None else trace.max_tokens
+    if server.max_tokens_default is not None:
+        limits = np.where(limits == NOT_GIVEN, server.max_tokens_default, limits)
+    limits = np.where(limits == NOT_GIVEN, room, limits)
+    answers: Ints = np.minimum(trace.output_tokens, np.minimum(limits, room))
+    # A prompt beyond the context is refused, not cut: its answer is not counted as clipped.
+    return np.where(room < 1, trace.output_tokens, answers)
+
+
+def _run_reporting(
+    env: simpy.Environment, recorder: Recorder, total: int, progress: Progress
+) -> None:
+    while env.peek() != float("inf"):
+        for _ in range(STEPS_PER_REPORT):
+            if env.peek() == float("inf"):
+                break
+            env.step()
+        progress(recorder.ended, total, "simulating")
