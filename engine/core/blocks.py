@@ -156,7 +156,7 @@ class NamedPool:
         self.free = blocks
         self.claimed = 0
         self._refs = [0] * blocks
-        self._contents = Contents()
+        self._contents = Contents(blocks)
         self._queue = FreeQueue(blocks, self._contents, unhashed_first or not caching)
 
     def match(self, request: Request) -> Sequence[int]:
@@ -215,13 +215,9 @@ class NamedPool:
 
     def release(self, request: Request) -> None:
         """Dereference all blocks, last first; what nobody references joins the free queue."""
-        refs, freed = self._refs, []
-        for block in reversed(request.blocks):
-            refs[block] -= 1
-            if not refs[block]:
-                freed.append(block)
-        self._queue.put(freed)
-        self.free += len(freed)
+        cut = request.published
+        self.free += self._queue.put(self._freed(request.blocks[cut:]), cached=False)
+        self.free += self._queue.put(self._freed(request.blocks[:cut]), cached=True)
         self.claimed -= request.held
         request.blocks = []
         request.held = 0
@@ -257,6 +253,15 @@ class NamedPool:
                 self._queue.remove(block)
                 self.free -= 1
             refs[block] += 1
+
+    def _freed(self, blocks: list[int]) -> list[int]:
+        """Dereference blocks, last first; returns those that nobody references any more."""
+        refs, freed = self._refs, []
+        for block in reversed(blocks):
+            refs[block] -= 1
+            if not refs[block]:
+                freed.append(block)
+        return freed
 
     def _take(self, count: int) -> list[int]:
         if not count:

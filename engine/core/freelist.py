@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 
 class Contents:
@@ -11,40 +11,48 @@ class Contents:
 
     Several blocks may hold the same content, computed by requests that ran side by side; the one
     that was cached first is found.
+
+    Args:
+        blocks: all of them, empty at first.
     """
 
-    def __init__(self) -> None:
-        self._identity: dict[int, int] = {}
+    def __init__(self, blocks: int) -> None:
+        self._identity: list[int | None] = [None] * blocks
         self._first: dict[int, int] = {}
         self._twins: dict[int, list[int]] = {}
-
-    def __contains__(self, block: int) -> bool:
-        return block in self._identity
 
     def find(self, identity: int) -> int | None:
         """A block with this content, if one is cached."""
         return self._first.get(identity)
 
-    def add(self, blocks: Iterable[int], identities: Iterable[int]) -> None:
+    def add(self, blocks: Sequence[int], identities: Sequence[int]) -> None:
         """Cache blocks by content; none of them may be cached yet."""
-        first = self._first
+        known, first = self._identity, self._first
         for block, identity in zip(blocks, identities, strict=True):
-            self._identity[block] = identity
+            known[block] = identity
             if first.setdefault(identity, block) != block:
                 self._twins.setdefault(identity, []).append(block)
 
-    def forget(self, block: int) -> None:
-        """Let the content of a block go, if it is cached."""
-        identity = self._identity.pop(block, None)
-        if identity is None:
-            return
-        twins = self._twins.get(identity)
-        if self._first[identity] != block:
-            self._twins[identity].remove(block)
-        elif twins:
+    def forget(self, blocks: Sequence[int]) -> None:
+        """Let the contents of blocks go, of those that have any."""
+        known, first, twins = self._identity, self._first, self._twins
+        for block in blocks:
+            identity = known[block]
+            if identity is None:
+                continue
+            known[block] = None
+            if identity in twins:
+                self._forget_one_of(twins[identity], identity, block)
+            else:
+                del first[identity]
+
+    def _forget_one_of(self, twins: list[int], identity: int, block: int) -> None:
+        if self._first[identity] == block:
             self._first[identity] = twins.pop(0)
         else:
-            del self._first[identity]
+            twins.remove(block)
+        if not twins:
+            del self._twins[identity]
 
 
 class FreeQueue:
@@ -68,29 +76,23 @@ class FreeQueue:
         self._void = [0] * blocks
         self._voids = 0
 
-    def put(self, blocks: Iterable[int]) -> None:
-        """Return blocks in this order."""
-        if not self._unhashed_first:
+    def put(self, blocks: Sequence[int], *, cached: bool) -> int:
+        """Return blocks in this order, with content or without; says how many."""
+        if cached or not self._unhashed_first:
             self._line.extend(blocks)
-            return
-        contents = self._contents
-        for block in blocks:
-            (self._line if block in contents else self._front).append(block)
+        else:
+            self._front.extend(blocks)
+        return len(blocks)
 
     def take(self, count: int) -> list[int]:
         """Take blocks from the front; so many must be free."""
         front = self._front
         taken = front[: -count - 1 : -1]
         del front[len(front) - len(taken) :]
-        line, void, forget = self._line, self._void, self._contents.forget
-        while len(taken) < count:
-            block = line.popleft()
-            if void[block]:
-                void[block] -= 1
-                self._voids -= 1
-            else:
-                forget(block)
-                taken.append(block)
+        if len(taken) < count:
+            reused = self._reuse(count - len(taken))
+            self._contents.forget(reused)
+            taken += reused
         return taken
 
     def remove(self, block: int) -> None:
@@ -99,6 +101,20 @@ class FreeQueue:
         self._voids += 1
         if self._voids > len(self._void):
             self._sweep()
+
+    def _reuse(self, count: int) -> list[int]:
+        line, void = self._line, self._void
+        if not self._voids:
+            return [line.popleft() for _ in range(count)]
+        reused: list[int] = []
+        while len(reused) < count:
+            block = line.popleft()
+            if void[block]:
+                void[block] -= 1
+                self._voids -= 1
+            else:
+                reused.append(block)
+        return reused
 
     def _sweep(self) -> None:
         """Drop void places; a block's older places are the void ones."""

@@ -45,14 +45,11 @@ class Identities:
         """Identities of the full blocks of a prompt."""
         blocks = prompt_tokens // self._block_size
         shared = self._shared_blocks(request_id)[:blocks]
-        first = request_id << MAX_BLOCKS_BITS
-        unlike = range(first + len(shared), first + blocks)
-        return [*shared, *(identity << 1 | 1 for identity in unlike)]
+        return [*shared, *range(_unlike(request_id, len(shared)), _unlike(request_id, blocks), 2)]
 
     def answer_block(self, request: Request) -> int:
         """Identity of the block that the request's newest token completes."""
-        place = len(request.identities)
-        return ((request.id << MAX_BLOCKS_BITS) + place) << 1 | 1
+        return _unlike(request.id, len(request.identities))
 
     def _shared_blocks(self, request_id: int) -> list[int]:
         if self._prefix_ids is None:
@@ -64,3 +61,8 @@ class Identities:
             parent = chain
             blocks += range(chain * self._split << 1, (chain + 1) * self._split << 1, 2)
         return blocks
+
+
+def _unlike(request_id: int, place: int) -> int:
+    """Identity of a block that equals no other."""
+    return ((request_id << MAX_BLOCKS_BITS) + place) << 1 | 1
