@@ -1,0 +1,55 @@
+"""The command: `pagecast`."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import click
+import typer
+
+from pagecast.cli import memory, run, trace
+from pagecast.cli.errors import BAD_INPUT, one_line_errors
+
+app = typer.Typer(
+    name="pagecast",
+    help="Forecast LLM serving: what a GPU would have done with a request trace.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(run.run)
+app.command()(memory.memory)
+app.add_typer(trace.app, name="trace")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pagecast {version('pagecast')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Forecast LLM serving: what a GPU would have done with a request trace."""
+
+
+def main() -> None:
+    """Run the command; exit 0 on success and 2, with one line, on bad input."""
+    with one_line_errors():
+        try:
+            status = app(standalone_mode=False)
+        except click.ClickException as error:
+            sys.stderr.write(f"error: {error.format_message()}\n")
+            sys.exit(BAD_INPUT)
+        except click.exceptions.Abort:
+            sys.exit(130)
+        sys.exit(status if isinstance(status, int) else 0)
