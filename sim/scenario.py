@@ -102,7 +102,7 @@ class Scenario(Section):
     policy: PolicyChoice = PolicyChoice()
     kv: Kv = Kv()
     step_time: StepTime = StepTime()
-    slo: dict[str, float] = {}
+    slo: dict[str, float | str] = {}
     seed: int = 0
 
 
@@ -149,12 +149,21 @@ def assign(document: dict[str, Any], assignment: str) -> None:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
         raise ScenarioError(f"--set {assignment}: the value is not YAML") from None
-    *parents, key = path.strip().split(".")
+    put(document, path.strip(), value)
+
+
+def put(document: dict[str, Any], path: str, value: Any) -> None:
+    """Set the key at a dotted path, making the sections on the way.
+
+    Raises:
+        ScenarioError: if the path steps into a value that has no keys.
+    """
+    *parents, key = path.split(".")
     place = document
     for name in parents:
         place = place.setdefault(name, {})
         if not isinstance(place, dict):
-            raise ScenarioError(f"--set {assignment}: {name} has no keys below it")
+            raise ScenarioError(f"{path}: {name} is {place!r} and has no keys below it")
     place[key] = value
 
 

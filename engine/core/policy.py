@@ -6,8 +6,9 @@ that bear an engine's name and version. The functions behind the names are in `r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args, get_type_hints
 
 from pagecast.engine.core import rules
 from pagecast.engine.core.errors import UserError, nearest
@@ -91,7 +92,7 @@ class Policy:
         for axis, accepted in AXES.items():
             value = getattr(self, axis)
             if value not in accepted:
-                raise UserError(nearest(f"policy.{axis}", str(value), accepted))
+                raise UserError(f"policy.{axis}: {value!r}; accepted: {', '.join(accepted)}")
         _check_numbers(self)
         _check_combinations(self)
 
@@ -201,7 +202,10 @@ PRESETS: dict[str, Policy] = {
     "vllm-v1@0.11": replace(VLLM_V1_033, reserve="chunk", free_order="lru"),
     "static": STATIC,
 }
-"""Each preset states every axis; `auto` limits are resolved by `auto_limits`."""
+"""Each preset states every axis."""
+
+AUTO_LIMITS = ("vllm-v1@0.33", "vllm-v1@0.11")
+"""Presets whose max_batched_tokens and max_seqs follow from the GPU unless they are named."""
 
 SAME_RULES: dict[str, tuple[tuple[int, int], tuple[int, int], str]] = {
     "vllm-v1": ((0, 24), (0, 33), "vllm-v1@0.33"),
@@ -256,14 +260,19 @@ def canonical(name: str) -> str:
     raise UserError(nearest("preset", name, sorted(known)))
 
 
-def with_axes(policy: Policy, axes: dict[str, Any]) -> Policy:
+def with_axes(policy: Policy, axes: Mapping[str, Any]) -> Policy:
     """The policy with some axes replaced.
 
     Raises:
         UserError: for an unknown axis, with the nearest names, or a value an axis refuses.
     """
-    names = [field.name for field in fields(Policy)]
-    for axis in axes:
-        if axis not in names:
-            raise UserError(nearest("policy axis", axis, names))
+    types = get_type_hints(Policy)
+    for axis, value in axes.items():
+        if axis not in types:
+            raise UserError(nearest("policy axis", axis, types))
+        accepted = get_args(types[axis]) or (types[axis],)
+        whole = type(value) is int and float in accepted
+        if type(value) not in accepted and not whole:
+            names = " or ".join("none" if t is type(None) else t.__name__ for t in accepted)
+            raise UserError(f"policy.{axis}: {value!r}; accepted: {names}")
     return replace(policy, **axes)

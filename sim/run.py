@@ -1,0 +1,165 @@
+"""A scenario, run: what the command `run` does, without the terminal.
+
+    run = run_scenario(parse({"load": {"trace": "azure_conv_like"}, "model": {"name": …}, …}))
+    run.summary["latency_s"]["ttft"]["p99"]
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pagecast.engine.core.policy import Policy
+from pagecast.sim.configure import Setup, configure
+from pagecast.sim.results.frames import requests_frame, steps_frame
+from pagecast.sim.results.latency import Latencies, latencies
+from pagecast.sim.results.log import NEVER, Outcome, RunLog
+from pagecast.sim.results.metrics import run_s, summarize
+from pagecast.sim.results.slo import make_slo
+from pagecast.sim.results.store import save_results
+from pagecast.sim.results.verdict import judge
+from pagecast.sim.scenario import Scenario
+from pagecast.sim.simulate import Progress, Server, serve
+from pagecast.traces import load
+from pagecast.traces.schema import Trace
+
+CAPACITY_REQUESTS = 4_000
+"""Capacity is measured on so many requests at most, taken evenly from the trace."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run gives: the summary, and the log behind it."""
+
+    summary: Mapping[str, Any]
+    log: RunLog
+    latencies: Latencies
+
+    def save(self, folder: Path) -> None:
+        """Write the result folder: tables, summary, scenario, figures; all of it or nothing.
+
+        Raises:
+            UserError: if the folder holds something that is no earlier result.
+        """
+        from pagecast.sim.results.figures import draw_figures
+
+        frames = {
+            "requests": requests_frame(self.log, self.latencies),
+            "steps": steps_frame(self.log),
+        }
+        save_results(
+            folder,
+            self.summary,
+            self.summary["scenario"],
+            frames,
+            lambda target: draw_figures(self.log, self.latencies, target),
+        )
+
+
+def run_scenario(scenario: Scenario, progress: Progress | None = None) -> Run:
+    """Load the trace, serve it, and sum up what came of it.
+
+    Raises:
+        UserError: for anything in the scenario or the trace that cannot be served as it is.
+    """
+    started = time.perf_counter()
+    slo = make_slo(scenario.slo) if scenario.slo else None
+    setup = configure(scenario)
+    trace = prepared(scenario)
+    log = serve(trace, setup.server, progress)
+    measured = latencies(log)
+    capacity = completion_rate(trace, setup.server)
+    verdict = judge(log, measured, setup.latency, setup.server.policy, scenario.kv.dtype, capacity)
+    summary = {
+        **summarize(log, measured, slo, setup.kv_bytes_per_token),
+        "load": {**verdict.as_dict(), "capacity_requests_per_s": capacity},
+        "cost": _cost(log, setup),
+        "simulation": {
+            "steps": len(log.steps),
+            "simulated_s": run_s(log),
+            "wall_s": time.perf_counter() - started,
+            "version": version("pagecast"),
+            "seed": scenario.seed,
+        },
+        "step_time": {
+            "profile": setup.latency.profile,
+            "provenance": setup.latency.provenance,
+            "extrapolated_share": None,
+            "holdout_error": setup.latency.holdout_error,
+        },
+        "trace": _trace_facts(trace),
+        "notes": list(setup.notes),
+        "scenario": setup.resolved,
+    }
+    return Run(summary, log, measured)
+
+
+def prepared(scenario: Scenario) -> Trace:
+    """The trace of a scenario, limited and sped up as it says."""
+    trace = load(scenario.load.trace)
+    if scenario.load.limit is not None:
+        trace = trace.head(scenario.load.limit)
+    return trace.scaled_rate(scenario.load.rate_scale)
+
+
+def completion_rate(trace: Trace, server: Server) -> float | None:
+    """Requests a second that a replica completes with all of them present at time 0.
+
+    Counted between the first and the last tenth of the completions, so that neither filling nor
+    draining the batch counts; None where nothing finishes.
+    """
+    rows = np.unique(np.linspace(0, len(trace) - 1, CAPACITY_REQUESTS).astype(np.int64))
+    crowd = trace.take(rows)
+    crowd = replace(crowd, arrival_ns=np.zeros(len(crowd), dtype=np.int64))
+    log = serve(crowd, replace(server, policy=_open_to_all(server.policy)))
+    ends_ns = np.sort(log.last_token_ns[log.outcome == Outcome.FINISHED])
+    if not len(ends_ns):
+        return None
+    first, last = len(ends_ns) // 10, len(ends_ns) - 1 - len(ends_ns) // 10
+    span_ns = int(ends_ns[last] - ends_ns[first])
+    if len(ends_ns) < 20 or not span_ns:
+        return len(ends_ns) / (int(ends_ns[-1]) / 1e9)
+    return (last - first) / (span_ns / 1e9)
+
+
+def _open_to_all(policy: Policy) -> Policy:
+    """The policy without its refusal of a crowd."""
+    return replace(policy, refuse_above_used=None, refuse_above_waiting=None)
+
+
+def _cost(log: RunLog, setup: Setup) -> dict[str, float | None]:
+    gpu_hours = run_s(log) / 3600 * setup.gpus
+    price = setup.gpu.price_per_hour
+    served = log.first_token_ns != NEVER
+    tokens = int(log.output_tokens[served].sum())
+    cost = gpu_hours * price if price is not None else None
+    return {
+        "gpu_hours": gpu_hours,
+        "per_hour": price * setup.gpus if price is not None else None,
+        "per_million_output_tokens": cost / tokens * 1e6 if cost is not None and tokens else None,
+        "joules_per_output_token": _joules(log, setup) / tokens if tokens else None,
+    }
+
+
+def _joules(log: RunLog, setup: Setup) -> float:
+    """Energy of the GPUs: their rated power while a step runs, idle power in between."""
+    busy_s = float((log.step("end_ns") - log.step("start_ns")).sum()) / 1e9
+    idle_s = run_s(log) - busy_s
+    return setup.gpus * (busy_s * setup.gpu.tdp_w + idle_s * setup.gpu.idle_w)
+
+
+def _trace_facts(trace: Trace) -> dict[str, Any]:
+    source = trace.source
+    return {
+        "format": source.format,
+        "rows_read": source.rows_read,
+        "rows_kept": source.rows_kept,
+        "set_aside": source.set_aside,
+        "notes": source.notes,
+    }

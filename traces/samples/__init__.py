@@ -1,0 +1,1 @@
+"""Bundled traces, all of them synthetic."""
