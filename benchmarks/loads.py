@@ -49,8 +49,8 @@ def timed(trace: Trace, server: Server, repeats: int = 3) -> Timing:
 
 def data_dir() -> Path | None:
     """The folder of public traces and recordings, if this machine has it."""
-    folder = Path(os.environ.get("PAGECAST_DATA", ""))
-    return folder if (folder / "traces").is_dir() else None
+    folder = Path(os.environ.get("PAGECAST_DATA") or "/nowhere")
+    return folder if (folder / "golden").is_dir() else None
 
 
 def azure() -> Trace | None:

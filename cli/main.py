@@ -6,16 +6,14 @@ import sys
 from importlib.metadata import version
 from typing import Annotated
 
-import click
 import typer
 
 from pagecast.cli import memory, run, trace
-from pagecast.cli.errors import BAD_INPUT, one_line_errors
+from pagecast.cli.errors import one_line_errors
 
 app = typer.Typer(
     name="pagecast",
     help="Forecast LLM serving: what a GPU would have done with a request trace.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -45,11 +43,7 @@ def options(
 def main() -> None:
     """Run the command; exit 0 on success and 2, with one line, on bad input."""
     with one_line_errors():
-        try:
-            status = app(standalone_mode=False)
-        except click.ClickException as error:
-            sys.stderr.write(f"error: {error.format_message()}\n")
-            sys.exit(BAD_INPUT)
-        except click.exceptions.Abort:
-            sys.exit(130)
+        if len(sys.argv) == 1:
+            sys.argv.append("--help")
+        status = app(standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)

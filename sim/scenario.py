@@ -21,6 +21,11 @@ WeightDtype = Literal["bf16", "fp16", "fp32", "fp8", "int8", "int4"]
 KvDtype = Literal["bf16", "fp16", "fp32", "fp8", "int8"]
 
 
+TRACE_MISSING = "; accepted: --trace with a file, or a sample such as azure_conv_like"
+MISSING = {"load": TRACE_MISSING, "load.trace": TRACE_MISSING}
+"""What to say when a key is missing that has no default."""
+
+
 class ScenarioError(UserError):
     """A scenario that means nothing, with the key, its value and what would be accepted."""
 
@@ -176,7 +181,7 @@ def _explain(error: ValidationError, document: Mapping[str, Any]) -> str:
         hint = f"did you mean {close[0]}? " if close else ""
         return f"{where}: unknown key; {hint}accepted: {', '.join(names)}"
     if first["type"] == "missing":
-        return f"{where}: missing"
+        return f"{where}: missing{MISSING.get(where, '')}"
     message = first["msg"][0].lower() + first["msg"][1:]
     return f"{where}: {first['input']!r}: {message.replace('input should be', 'accepted:')}"
 

@@ -23,6 +23,7 @@ def nearest(what: str, name: str, choices: Iterable[str]) -> str:
         choices: what would be accepted.
     """
     known = list(choices)
-    close = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+    longer = [choice for choice in known if name and choice.startswith(name)]
+    close = longer or difflib.get_close_matches(name, known, n=2, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return f"unknown {what} {name!r}; {hint}accepted: {', '.join(known)}"

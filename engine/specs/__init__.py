@@ -1,0 +1,1 @@
+"""What models and GPUs are, and what fits into memory. Standard library only."""

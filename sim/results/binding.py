@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pagecast.engine.core.policy import Policy
 from pagecast.engine.core.step import StepShape
-from pagecast.sim.results.log import NEVER, STEP_COLUMNS, Ints, Outcome, RunLog
+from pagecast.sim.results.log import NEVER, STEP_COLUMNS, Outcome, RunLog
 
 if TYPE_CHECKING:
     from pagecast.sim.steptime.latency import LatencyModel
+
+
+class Meaning(NamedTuple):
+    """What a term of step time exhausts, and the term in words."""
+
+    kind: str
+    words: str
+
+
+TERMS = {
+    "weights": Meaning("bandwidth", "reading weights"),
+    "kv_read": Meaning("bandwidth", "reading the KV cache"),
+    "compute": Meaning("compute", "the arithmetic of linear layers"),
+    "attention": Meaning("compute", "the arithmetic of attention"),
+    "all_reduce": Meaning("interconnect", "all-reduce between GPUs"),
+    "host": Meaning("host", "preparing steps"),
+}
+"""Terms that the step-time models share; one that is not here speaks for itself."""
 
 SAMPLED_STEPS = 2000
 
@@ -43,7 +62,7 @@ def waits(log: RunLog, policy: Policy) -> dict[str, float]:
     return shares
 
 
-def _short_of_blocks(log: RunLog, policy: Policy) -> Ints:
+def _short_of_blocks(log: RunLog, policy: Policy) -> NDArray[np.bool_]:
     """For each step, whether its free blocks kept the head of the queue from being admitted.
 
     Who is next in line is told by who was admitted next. More requests waiting than have arrived
@@ -61,8 +80,9 @@ def _short_of_blocks(log: RunLog, policy: Policy) -> Ints:
     if policy.reserves_all:
         need = -(-log.step("claimed_blocks") // np.maximum(log.step("running"), 1))
     kept = int(policy.low_watermark * (log.pool_blocks + policy.null_blocks))
-    short: Ints = log.pool_blocks - log.step("used_blocks") - need < kept
-    return resuming | short
+    left = log.pool_blocks - log.step("used_blocks") - need
+    short: NDArray[np.bool_] = resuming | (left < kept)
+    return short
 
 
 def step_terms(log: RunLog, latency: LatencyModel) -> dict[str, float]:
@@ -83,6 +103,25 @@ def step_terms(log: RunLog, latency: LatencyModel) -> dict[str, float]:
         for name, term_s in terms_s.items():
             totals[name] = totals.get(name, 0.0) + weight * term_s / whole_s / SAMPLED_STEPS
     return dict(sorted(totals.items(), key=lambda item: -item[1]))
+
+
+def meaning(term: str) -> Meaning:
+    """What a term exhausts, and the term in words."""
+    return TERMS.get(term, Meaning(term, term))
+
+
+def by_kind(terms: dict[str, float]) -> dict[str, float]:
+    """The shares of terms that exhaust the same, summed."""
+    kinds: dict[str, float] = {}
+    for term, share in terms.items():
+        kind = meaning(term).kind
+        kinds[kind] = kinds.get(kind, 0.0) + share
+    return kinds
+
+
+def largest(shares: dict[str, float]) -> str:
+    """The name of the largest share."""
+    return max(shares, key=shares.__getitem__)
 
 
 def _shape(row: list[int]) -> StepShape:

@@ -20,7 +20,7 @@ def requests_frame(log: RunLog, latencies: Latencies) -> pd.DataFrame:
             "arrival_s": log.arrival_ns / 1e9,
             "prompt_tokens": log.prompt_tokens,
             "output_tokens": log.output_tokens,
-            "state": pd.Categorical.from_codes(log.outcome.tolist(), categories=states),
+            "state": pd.Categorical.from_codes(log.outcome, categories=pd.Index(states)),
             "reason": pd.Categorical(log.reasons),
             "queue_s": latencies.queue_s,
             "ttft_s": latencies.ttft_s,

@@ -79,7 +79,8 @@ class Gaps:
         count = self.count[ranges]
         ends = np.cumsum(count)
         shift = self.first[ranges] - (ends - count)
-        return self.values_ns[np.repeat(shift, count) + np.arange(ends[-1])]
+        gaps_ns: Ints = self.values_ns[np.repeat(shift, count) + np.arange(ends[-1])]
+        return gaps_ns
 
 
 def token_gaps(log: RunLog) -> Gaps:

@@ -22,6 +22,11 @@ class Bins(NamedTuple):
     low: Ints
     high: Ints
 
+    @property
+    def middles_s(self) -> Floats:
+        """Seconds from the start to the middle of each span."""
+        return (self.edges_s[:-1] + self.edges_s[1:]) / 2
+
 
 def bounds_ns(log: RunLog) -> tuple[int, int]:
     """First arrival, and the end of the last step or the last arrival: what a run spans."""
@@ -32,7 +37,7 @@ def bounds_ns(log: RunLog) -> tuple[int, int]:
     return int(log.arrival_ns.min()), max(last_ns, int(ends_ns[-1]) if len(ends_ns) else last_ns)
 
 
-def integral(log: RunLog, values: Ints, upto_ns: Ints | Floats) -> Floats:
+def integral(log: RunLog, values: Ints | Floats, upto_ns: Ints | Floats) -> Floats:
     """Value · seconds from the beginning to each of some times; `values` is one for each step."""
     start_ns, end_ns = log.step("start_ns"), log.step("end_ns")
     if not len(values):
@@ -40,7 +45,8 @@ def integral(log: RunLog, values: Ints, upto_ns: Ints | Floats) -> Floats:
     after = np.cumsum(values * ((end_ns - start_ns) / 1e9))
     before = np.append(0.0, after[:-1])
     corners_ns = np.column_stack((start_ns, end_ns)).ravel()
-    return np.interp(upto_ns, corners_ns, np.column_stack((before, after)).ravel())
+    areas: Floats = np.interp(upto_ns, corners_ns, np.column_stack((before, after)).ravel())
+    return areas
 
 
 def mean(log: RunLog, values: Ints, start_ns: float, end_ns: float) -> float:

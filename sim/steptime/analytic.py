@@ -1,0 +1,129 @@
+"""Step times from datasheets: a roofline with a host, and no measurement of the machine.
+
+    step = host + launches + products + attention + sampling + all-reduce + moved blocks
+
+A product of activations and weights takes the longer of reading its weights and computing, so that
+small batches are bound by bandwidth and large ones by arithmetic. Attention computes in prefills
+and reads the KV cache in decodes. `efficiency` says how much of each peak is reached.
+Left out: the padding of captured graphs, the switches of kernels between shapes, and that unequal
+contexts in a batch cost more than equal ones.
+"""
+
+from __future__ import annotations
+
+from pagecast.engine.core.step import StepShape
+from pagecast.engine.specs.gpus import GpuSpec
+from pagecast.engine.specs.model_spec import ModelSpec
+from pagecast.sim.steptime import efficiency
+from pagecast.sim.steptime.roofline import Coefficients, coefficients
+
+HOST_STEP_NS = efficiency.HOST_STEP_S * 1e9
+HOST_SEQUENCE_NS = efficiency.HOST_SEQUENCE_S * 1e9
+
+TERMS = (
+    "weights", "compute", "attention", "kv_read", "sampling", "all_reduce", "launch", "swap",
+    "copy", "host",
+)  # fmt: skip
+"""The terms of a step, in the order of `AnalyticModel._terms_ns`. The whole time of a product is
+under `weights` or under `compute`, whichever binds."""
+
+
+class AnalyticModel:
+    """The `LatencyModel` of one model on one kind of GPU.
+
+    Rows that static batching pads or keeps alive count as if real; rows that verify guessed tokens
+    come on top of one row per decode.
+
+    Args:
+        model, gpu: the specs.
+        tp: GPUs that share a copy of the model.
+        weight_dtype, kv_dtype: names as in `engine.specs.geometry`.
+        block_size: tokens of a KV block, for blocks that are swapped or copied.
+
+    Raises:
+        UserError: for an unknown type, or a tp that the model's heads do not allow.
+    """
+
+    profile = "analytic"
+    provenance = "analytic"
+    holdout_error: dict[str, float] | None = None
+
+    def __init__(
+        self,
+        model: ModelSpec,
+        gpu: GpuSpec,
+        *,
+        tp: int = 1,
+        weight_dtype: str = "bf16",
+        kv_dtype: str = "bf16",
+        block_size: int = 16,
+    ) -> None:
+        self.coefficients: Coefficients = coefficients(
+            model, gpu, tp, weight_dtype, kv_dtype, block_size
+        )
+
+    def __call__(self, shape: StepShape) -> int:
+        """Duration of a step in nanoseconds; the host's share alone is more than one."""
+        return int(sum(self._terms_ns(shape)) + 0.5)
+
+    def explain(self, shape: StepShape) -> dict[str, float]:
+        """Seconds of a step by term; `TERMS` names them."""
+        return {name: ns / 1e9 for name, ns in zip(TERMS, self._terms_ns(shape), strict=True)}
+
+    def in_range(self, shape: StepShape) -> bool:
+        """True: no range was measured, so that no shape is outside of it."""
+        return True
+
+    def _terms_ns(self, shape: StepShape) -> tuple[float, ...]:
+        """The terms in nanoseconds. The simulator spends its time here: plain arithmetic only."""
+        c = self.coefficients
+        dead, verified = shape.dead_rows, shape.verify_rows
+        sequences = shape.decode_seqs + dead
+        tokens = sequences + verified
+        rows = shape.sampled_rows + dead + verified
+        context = shape.decode_context_tokens + shape.padded_context_tokens
+        weights = compute = attention = all_reduce = launch = 0.0
+
+        kv_read = context * c.kv_token
+        if c.window:
+            kv_read += min(context, c.window * sequences) * c.window_kv_token
+        if shape.prefill_seqs:
+            prefills, chunks = shape.prefill_seqs, shape.prefill_tokens + shape.padded_tokens
+            pairs, earlier = shape.prefill_pairs, shape.prefill_context_tokens
+            sequences += prefills
+            tokens += chunks
+            attention = pairs * c.pair
+            kv_read += earlier * c.kv_token
+            if c.window:
+                attention += min(pairs, c.window * chunks) * c.window_pair
+                kv_read += min(earlier, c.window * prefills) * c.window_kv_token
+
+        if tokens:
+            launch = c.launch_step
+            all_reduce = c.all_reduce_step + tokens * c.all_reduce_token
+            compute = tokens * c.linear_token
+            if compute < c.linear_read:
+                weights, compute = c.linear_read, 0.0
+            if c.experts is not None:
+                read, computed = c.experts[tokens]
+                weights += read
+                compute += computed
+        if rows:
+            head = rows * c.head_row
+            if head < c.head_read:
+                weights += c.head_read
+            else:
+                compute += head
+
+        return (
+            weights,
+            compute,
+            attention,
+            kv_read,
+            rows * c.sample_row,
+            all_reduce,
+            launch,
+            (shape.swapped_out_blocks + shape.swapped_in_blocks) * c.swap_block,
+            shape.copied_blocks * c.copy_block,
+            HOST_STEP_NS + sequences * HOST_SEQUENCE_NS,
+        )
