@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+
 from pagecast.engine.core.policy import preset
 from pagecast.engine.core.step import StepShape
 from pagecast.sim.results.log import RunLog

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 from loads import Timing, timed, uniform, vllm_server
+
 from pagecast.engine.core.blocks import make_pool
 from pagecast.engine.core.scheduler import Scheduler
 from pagecast.engine.core.step import StepPlan, StepShape

@@ -1,0 +1,1 @@
+"""The command `pagecast`: one file per command group."""

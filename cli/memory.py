@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pagecast.cli.output import emit_json
+from pagecast.engine.core.errors import UserError
 from pagecast.engine.core.policy import auto_limits
 from pagecast.engine.specs.geometry import parameters
 from pagecast.engine.specs.gpus import gpu as find_gpu
@@ -45,17 +46,25 @@ def memory(
     max_model_len: Annotated[
         int | None, typer.Option(min=1, help="Longest context, in tokens; must fit.")
     ] = None,
-    max_seqs: Annotated[int | None, typer.Option(min=1, help="Requests that run at a time.")] = None,
+    max_seqs: Annotated[
+        int | None, typer.Option(min=1, help="Requests that run at a time.")
+    ] = None,
     max_batched_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of a step.")] = None,
     swap_gib: Annotated[float, typer.Option(min=0, help="Host memory for swap, per GPU.")] = 0.0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """What fits: weights, activations, KV blocks, tokens, concurrency."""
-    spec = find_gpu(gpu)
-    tokens, seqs = auto_limits(spec.name, spec.memory_gib, server=True)
+    spec, card = find_model(model), find_gpu(gpu)
+    length = max_model_len or spec.max_position
+    if length > spec.max_position:
+        raise UserError(
+            f"--max-model-len: {length} exceeds the context of {spec.name}; accepted: up to "
+            f"{spec.max_position}"
+        )
+    tokens, seqs = auto_limits(card.name, card.memory_gib, server=True)
     deployment = Deployment(
-        model=find_model(model),
-        gpu=spec,
+        model=spec,
+        gpu=card,
         tp=tp,
         weight_dtype=weight_dtype,
         kv_dtype=kv_dtype,
@@ -69,7 +78,6 @@ def memory(
         non_torch_gib=non_torch_gib,
     )
     plan = kv_pool(deployment, min_tokens=max_model_len or 1)
-    length = max_model_len or deployment.model.max_position
     if json:
         emit_json(_document(deployment, plan, length, swap_gib))
     else:
@@ -90,28 +98,27 @@ def _table(what: Deployment, plan: PoolPlan, length: int, swap_gib: float) -> Ta
 
 def _lines(what: Deployment, plan: PoolPlan, length: int) -> list[tuple[str, str, str]]:
     """Name, value and explanation of each line."""
-    given, model = "given", what.model
+    model = what.model
     batch = f"estimate for {what.max_batched_tokens:,} tokens, {what.max_seqs:,} sequences"
     weights = f"{parameters(model) / 1e9:.2f} billion parameters"
     weights += f" over {what.tp} GPUs" if what.tp > 1 else ""
     heads = f"{model.layers} layers, {model.kv_heads} KV heads of {model.head_dim}, {what.kv_dtype}"
-    fit = plan.sequences(length)
     return [
-        ("memory", _gib(plan.total_bytes), what.gpu.memory_source if not what.memory_gib else given),
+        ("memory", _gib(plan.total_bytes), _how(what.memory_gib, what.gpu.memory_source)),
         ("usable", _gib(plan.usable_bytes), f"{what.utilization:g} of it"),
-        ("weights", _gib(-plan.weights_bytes), weights if what.weights_gib is None else given),
-        ("activations", _gib(-plan.activation_bytes), batch if not what.activation_gib else given),
-        (
-            "non-torch",
-            _gib(-plan.non_torch_bytes),
-            "estimate: context, libraries" if what.non_torch_gib is None else given,
-        ),
+        ("weights", _gib(-plan.weights_bytes), _how(what.weights_gib, weights)),
+        ("activations", _gib(-plan.activation_bytes), _how(what.activation_gib, batch)),
+        ("non-torch", _gib(-plan.non_torch_bytes), _how(what.non_torch_gib, "estimate")),
         ("KV cache", _gib(plan.pool_bytes), "what is left"),
         ("KV per token", f"{plan.token_bytes:,} B", f"K and V: {heads}"),
         ("KV blocks", f"{plan.blocks:,}", f"of {what.block_size} tokens, {plan.block_bytes:,} B"),
         ("KV tokens", f"{plan.tokens:,}", "in whole blocks"),
-        ("concurrency", f"{fit:.2f}", f"sequences of {length:,} tokens"),
+        ("concurrency", f"{plan.sequences(length):.2f}", f"sequences of {length:,} tokens"),
     ]
+
+
+def _how(known_gib: float | None, otherwise: str) -> str:
+    return otherwise if known_gib is None else "given"
 
 
 def _gib(size_bytes: int) -> str:

@@ -1,0 +1,1 @@
+"""The simulator: scenarios, the SimPy world, step times, results."""

@@ -92,19 +92,19 @@ def resolve_policy(scenario: Scenario, card: GpuSpec) -> Policy:
     axes = scenario.policy.axes()
     given = {axis: value for axis, value in axes.items() if value != AUTO or axis not in AUTO_AXES}
     if name in AUTO_LIMITS:
-        auto = dict(zip(AUTO_AXES, auto_limits(card.name, card.memory_gib, server=True), strict=True))
+        auto = dict(
+            zip(AUTO_AXES, auto_limits(card.name, card.memory_gib, server=True), strict=True)
+        )
         given = {**{axis: auto[axis] for axis in AUTO_AXES}, **given}
     return with_axes(preset(name), given)
 
 
 def _gpu(scenario: Scenario) -> GpuSpec:
     """The GPU's datasheet, with what the scenario knows better."""
-    known = {
-        "memory_gib": scenario.gpu.memory_gib,
-        "price_per_hour": scenario.gpu.price_per_hour,
-    }
-    better = {name: value for name, value in known.items() if value is not None}
-    return replace(gpu(scenario.gpu.name), **better)
+    card, known = gpu(scenario.gpu.name), scenario.gpu
+    memory_gib = card.memory_gib if known.memory_gib is None else known.memory_gib
+    price = card.price_per_hour if known.price_per_hour is None else known.price_per_hour
+    return replace(card, memory_gib=memory_gib, price_per_hour=price)
 
 
 def _max_model_len(scenario: Scenario, spec: ModelSpec) -> int:

@@ -1,7 +1,7 @@
 """A scenario, run: what the command `run` does, without the terminal.
 
-    run = run_scenario(parse({"load": {"trace": "azure_conv_like"}, "model": {"name": …}, …}))
-    run.summary["latency_s"]["ttft"]["p99"]
+run = run_scenario(parse({"load": {"trace": "azure_conv_like"}, "model": {"name": …}, …}))
+run.summary["latency_s"]["ttft"]["p99"]
 """
 
 from __future__ import annotations

@@ -55,7 +55,10 @@ def test_a_trace_is_replayed_where_torch_cannot_be_imported(tmp_path: Path) -> N
     command = ["run", "--trace", "azure_conv_like", "--limit", "50", "--model", "llama-3.1-8b",
                "--gpu", "a100-80gb", "--out", str(tmp_path / "run")]  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, *command], capture_output=True, text=True
+        [sys.executable, "-c", WITHOUT_TORCH, *command],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "summary.json").exists()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +67,7 @@ class Trace:
     def take(self, rows: Ints | Sequence[int]) -> Trace:
         """The trace of some of the rows, in their order."""
         index = np.asarray(rows, dtype=np.int64)
-        taken = {name: _take(getattr(self, name), index) for name in COLUMNS}
+        taken: dict[str, Any] = {name: _take(getattr(self, name), index) for name in COLUMNS}
         return replace(self, **taken)
 
     def head(self, count: int) -> Trace:
@@ -74,8 +75,8 @@ class Trace:
         if count >= len(self):
             return self
         left = len(self) - count
-        source = replace(self.source, notes=[*self.source.notes, f"{left:,} requests after the "
-                                             f"first {count:,} left out"])  # fmt: skip
+        note = f"{left:,} requests after the first {count:,} left out"
+        source = replace(self.source, notes=[*self.source.notes, note])
         return replace(self.take(np.arange(count)), source=source)
 
     def scaled_rate(self, factor: float) -> Trace:
@@ -93,11 +94,7 @@ COLUMNS = (
 """Fields of `Trace` that hold one entry for each request."""
 
 
-def _take(column: object, index: Ints) -> object:
+def _take(column: Any, index: Ints) -> Any:
     if column is None:
         return None
-    if isinstance(column, np.ndarray):
-        return column[index]
-    if isinstance(column, list):
-        return [column[row] for row in index]
-    raise TypeError(f"a column is an array or a list, not {type(column).__name__}")
+    return column[index] if isinstance(column, np.ndarray) else [column[row] for row in index]

@@ -1,0 +1,1 @@
+"""The scheduler that engine and simulator share: standard library only, no clock, no tensors."""

@@ -29,8 +29,7 @@ def refusal(s: Scheduler, request: Request) -> Refusal | None:
 
     Room for prompt and answer is asked for only as far as `max_tokens` was given.
     """
-    policy, pool = s.policy, s.pool
-    prompt = request.prompt_tokens
+    policy, prompt = s.policy, request.prompt_tokens
     if prompt + 1 > s.max_model_len:
         return Refusal("context", f"prompt of {prompt} tokens leaves no room for an answer in a "
                        f"context of {s.max_model_len}")  # fmt: skip

@@ -27,11 +27,13 @@ class BlockPool(Protocol):
     blocks: int
     block_size: int
     free: int
-    claimed: int
-    """Blocks referenced, a shared one once per request that references it."""
     caching: bool
     sharing: bool
     """Whether `fork` works: blocks have names, and two requests may reference one."""
+
+    @property
+    def claimed(self) -> int:
+        """Blocks referenced, a shared one once per request that references it."""
 
     def match(self, request: Request) -> Sequence[int]:
         """Blocks that already hold the request's leading tokens, short of its last token."""

@@ -253,9 +253,9 @@ def canonical(name: str) -> str:
     if target and not version:
         return target
     parts = version.split(".")
-    if all(part.isdigit() for part in parts) and len(parts) >= 2:
-        if first <= (int(parts[0]), int(parts[1])) <= last:
-            return target
+    numbers = tuple(int(part) for part in parts if part.isdigit())
+    if len(numbers) == len(parts) and first <= numbers[:2] <= last:
+        return target
     known = [*PRESETS, *(f"{e}@{a[0]}.{a[1]}" for e, (a, _, _) in SAME_RULES.items())]
     raise UserError(nearest("preset", name, sorted(known)))
 

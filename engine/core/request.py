@@ -30,10 +30,30 @@ class Request:
     """
 
     __slots__ = (
-        "arrival_ns", "base", "blocks", "cached_tokens", "computed", "held", "high", "id",
-        "hits", "identities", "known", "left_clock", "max_tokens", "order", "phase", "predicted_tokens",
-        "preemptions", "priority", "prompt_tokens", "published", "recomputed_tokens", "seq",
-        "stamp", "state",
+        "arrival_ns",
+        "base",
+        "blocks",
+        "cached_tokens",
+        "computed",
+        "held",
+        "high",
+        "hits",
+        "id",
+        "identities",
+        "known",
+        "left_clock",
+        "max_tokens",
+        "order",
+        "phase",
+        "predicted_tokens",
+        "preemptions",
+        "priority",
+        "prompt_tokens",
+        "published",
+        "recomputed_tokens",
+        "seq",
+        "stamp",
+        "state",
     )  # fmt: skip
 
     def __init__(

@@ -144,6 +144,6 @@ def _too_little(what: Deployment, plan: PoolPlan, min_tokens: int) -> str:
         f"{plan.usable_bytes / GIB:.2f} GiB ({what.utilization:g} of "
         f"{plan.total_bytes / GIB:.2f}), weights take {plan.weights_bytes / GIB:.2f}, activations "
         f"{plan.activation_bytes / GIB:.2f}, non-torch {plan.non_torch_bytes / GIB:.2f}; that "
-        f"leaves {plan.pool_bytes / GIB:.2f} GiB or {plan.blocks:,} blocks for the KV cache, and "
-        f"{min_tokens:,} tokens take {need_blocks:,}; {advice}"
+        f"leaves {plan.pool_bytes / GIB:.2f} GiB or {plan.blocks:,} KV blocks of the "
+        f"{need_blocks:,} for {min_tokens:,} token{'s' * (min_tokens > 1)}; {advice}"
     )

@@ -1,0 +1,1 @@
+"""From the log of a run to numbers, judgement, figures and files."""

@@ -1,0 +1,1 @@
+"""SimPy actors and what they hand each other."""

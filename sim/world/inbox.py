@@ -27,7 +27,10 @@ class Inbox:
     """
 
     def __init__(
-        self, trace: Trace, identities: PromptIdentities | None, max_tokens_default: int | None = None
+        self,
+        trace: Trace,
+        identities: PromptIdentities | None,
+        max_tokens_default: int | None = None,
     ) -> None:
         self._arrival_ns = array("q", trace.arrival_ns.tobytes())
         self._prompt_tokens = array("q", trace.prompt_tokens.tobytes())

@@ -171,8 +171,8 @@ class Recorder:
         table = np.zeros((len(every), len(STEP_COLUMNS)), dtype=np.int64)
         table[:, [STEP_COLUMNS.index(name) for name in EVERY_STEP]] = every
         table[:, STEP_COLUMNS.index("sampled_rows")] = every[:, EVERY_STEP.index("decode_seqs")]
-        columns = [STEP_COLUMNS.index(name) for name in EVENT_STEP]
-        table[np.ix_(events[:, 0], columns)] = events[:, 1:]
+        for place, name in enumerate(EVENT_STEP, start=1):
+            table[events[:, 0], STEP_COLUMNS.index(name)] = events[:, place]
         return table
 
 

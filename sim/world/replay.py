@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pagecast.engine.core.request import Request
 from pagecast.engine.core.scheduler import Scheduler
-from pagecast.engine.core.step import Executor, Fork, StepPlan, StepResult
+from pagecast.engine.core.step import Executor, Fork, StepPlan
 from pagecast.sim.world.inbox import Inbox
 
 FOREVER_NS = 1 << 62

@@ -33,9 +33,10 @@ def replica(
         Stuck: if requests are left that nothing can ever serve.
     """
     while True:
-        for request in inbox.drain(env.now):
+        now_ns = int(env.now)
+        for request in inbox.drain(now_ns):
             recorder.arrived(request, scheduler.submit(request))
-        plan = scheduler.plan(env.now)
+        plan = scheduler.plan(now_ns)
         if plan.failed:
             recorder.failed(plan)
         if not plan.empty:
@@ -47,7 +48,7 @@ def replica(
         wake_ns = _wake(plan, inbox.next_ns())
         if wake_ns is None:
             break
-        yield env.timeout(wake_ns - env.now)
+        yield env.timeout(wake_ns - now_ns)
     if scheduler.waiting or scheduler.running:
         raise Stuck(f"{len(scheduler.waiting)} requests wait and nothing runs")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from pagecast.engine.core.blocks import make_pool
 from pagecast.engine.core.policy import Policy, preset
 from pagecast.engine.core.scheduler import Scheduler
@@ -85,7 +86,9 @@ def decisions(run: GoldenRun, policy: Policy) -> list[dict[str, Any]]:
     def note(plan: StepPlan) -> None:
         made.append(
             {
-                "scheduled": [(r.id, tokens, start) for r, start, tokens in scheduler.scheduled(plan)],
+                "scheduled": [
+                    (r.id, tokens, start) for r, start, tokens in scheduler.scheduled(plan)
+                ],
                 "preempted": [request.id for request in plan.preempted],
                 "free_before": plan.free_before,
                 "free_after": plan.free_after,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+
 from pagecast.engine.core.blocks import NamedPool
 from pagecast.engine.core.request import Request
 

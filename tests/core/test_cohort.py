@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from pagecast.engine.core.cohort import Cohort
 from pagecast.engine.core.request import Request
 from pagecast.engine.core.step import StepShape

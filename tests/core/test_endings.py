@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from pagecast.engine.core.policy import Policy, preset
 from pagecast.sim.results.log import Outcome, RunLog
 from pagecast.sim.simulate import Server, serve

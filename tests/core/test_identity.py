@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import worlds
+
 from pagecast.engine.core.policy import AXES, Policy
 
 WORLDS = 200

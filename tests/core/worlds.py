@@ -8,6 +8,8 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
+from toy import Run, ToyEngine, World
+
 from pagecast.engine.core.blocks import make_pool
 from pagecast.engine.core.events import DecisionLog
 from pagecast.engine.core.policy import PRESETS, Policy
@@ -16,7 +18,6 @@ from pagecast.sim.world.executor import TraceExecutor
 from pagecast.sim.world.inbox import Inbox
 from pagecast.sim.world.replay import LATER, RecordedIdentities, replay
 from pagecast.traces.schema import NOT_GIVEN, Trace
-from toy import Run, ToyEngine, World
 
 
 def random_policy(random: Random, pool_tokens: int) -> Policy:

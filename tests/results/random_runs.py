@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class RandomRun:
     guests: list[Guest]
 
     def gaps_ns(self) -> list[list[int]]:
-        return [[b - a for a, b in zip(g.emitted_ns, g.emitted_ns[1:])] for g in self.guests]
+        return [[b - a for a, b in pairwise(g.emitted_ns)] for g in self.guests]
 
 
 class _World:

@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from pagecast.engine.core.policy import preset
 from pagecast.engine.core.step import StepShape
 from pagecast.sim.simulate import Server, serve
@@ -40,7 +41,9 @@ class Draws:
 
 def draws(load: float, service: str) -> tuple[Ints, Ints]:
     """Poisson arrivals and service times of one step each, in nanoseconds."""
-    arrivals, services = (np.random.default_rng(seed) for seed in np.random.SeedSequence(7).spawn(2))
+    arrivals, services = (
+        np.random.default_rng(seed) for seed in np.random.SeedSequence(7).spawn(2)
+    )
     stamps = np.cumsum(arrivals.exponential(SERVICE_NS / load, REQUESTS)).astype(np.int64)
     if service == "constant":
         return stamps, np.full(REQUESTS, SERVICE_NS)

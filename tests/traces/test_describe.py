@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from pagecast.traces import load, sample_path
 from pagecast.traces.describe import describe
 from pagecast.traces.figure import draw_trace

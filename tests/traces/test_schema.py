@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from pagecast.traces import load
 from pagecast.traces.schema import Trace
 

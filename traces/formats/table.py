@@ -65,7 +65,9 @@ class Table:
         if column not in self.columns:
             return None
         values = self.columns[column]
-        return ["" if gone else str(text) for text, gone in zip(values, _empty(values), strict=True)]
+        return [
+            "" if gone else str(text) for text, gone in zip(values, _empty(values), strict=True)
+        ]
 
     def optional_seconds(self, column: str) -> Floats | None:
         """A column of seconds, NaN where a cell is empty; None without the column."""
