@@ -62,6 +62,7 @@ def configure(scenario: Scenario) -> Setup:
         tp=scenario.parallel.tp,
         weight_dtype=scenario.model.weight_dtype,
         kv_dtype=scenario.kv.dtype,
+        block_size=scenario.kv.block_size,
     )
     server = Server(
         policy,

@@ -29,9 +29,10 @@ ALL_REDUCE_CALL_S = 10e-6
 
 KERNEL_S = 2.9e-6
 KERNELS_PER_LAYER = 10
-"""Seconds that a kernel takes however little it does (Gray, Getting Started with CUDA Graphs,
-NVIDIA, 2019), and how many a layer has: two norms, QKV projection, rotary embedding, KV write,
-attention, output projection, gate and up projections, activation, down projection."""
+"""Seconds from the start of a kernel to that of the next, however little it does, as for the short
+kernel of Gray, Getting Started with CUDA Graphs (NVIDIA, 2019); and how many kernels a layer has:
+two norms, QKV projection, rotary embedding, KV write, attention, output projection, gate and up
+projections, activation, down projection."""
 
 HOST_STEP_S = 0.5e-3
 HOST_SEQUENCE_S = 12e-6
