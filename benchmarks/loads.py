@@ -12,8 +12,12 @@ import numpy as np
 
 from pagecast.engine.core.policy import preset
 from pagecast.engine.core.step import StepShape
+from pagecast.engine.specs.gpus import gpu
+from pagecast.engine.specs.models import model
 from pagecast.sim.results.log import RunLog
 from pagecast.sim.simulate import Server, serve
+from pagecast.sim.steptime.analytic import AnalyticModel
+from pagecast.sim.steptime.latency import LatencyModel
 from pagecast.traces import load
 from pagecast.traces.schema import Trace
 
@@ -71,6 +75,11 @@ def vidur_load(trace: Trace) -> Trace:
         prompt_tokens=np.minimum(trace.prompt_tokens, 4096 - output),
         output_tokens=output,
     )
+
+
+def a100_llama() -> LatencyModel:
+    """Step times of Llama-3.1-8B in bf16 on an A100, by datasheet."""
+    return AnalyticModel(model("llama-3.1-8b"), gpu("a100-80gb"))
 
 
 def uniform(requests: int, prompt: int, output: int, gap_ns: int = 0) -> Trace:

@@ -1,7 +1,8 @@
 """The analytic model against public measurements.
 
-Device times of an A100 (kernel profiles of Vidur, microsoft/vidur) and the hybrid step of
-Sarathi-Serve (Agrawal et al., OSDI 2024). A roofline from datasheets is expected within a quarter,
+Whole steps of an A100 as sums of measured kernels (public kernel tables, Llama-3.1-8B in bf16),
+single layers (profiles of Vidur, microsoft/vidur), and the hybrid step of Sarathi-Serve (Agrawal
+et al., OSDI 2024). A roofline from datasheets is expected within a quarter,
 except where kernels meet the ridge between bandwidth and arithmetic (some 64 to 256 tokens).
 """
 
