@@ -10,6 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from loads import a100_llama, vllm_server
+
 from pagecast.sim.results.latency import latencies
 from pagecast.sim.results.metrics import summarize
 from pagecast.sim.simulate import serve

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+
 from pagecast.cli.main import main
 
 HEADER = "arrival_s,prompt_tokens,output_tokens\n"
