@@ -11,7 +11,8 @@ counted (`StepPlan.decodes`); whoever needs them one by one asks `Scheduler.sche
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -144,9 +145,9 @@ class StepResult:
     """
 
     duration_ns: int
-    finished: list[Ending] = field(default_factory=list)
-    identities: list[int] = field(default_factory=list)
-    forks: list[Fork] = field(default_factory=list)
+    finished: Sequence[Ending] = ()
+    identities: Sequence[int] = ()
+    forks: Sequence[Fork] = ()
 
 
 class Executor(Protocol):

@@ -61,9 +61,17 @@ class AnalyticModel:
         self.coefficients: Coefficients = coefficients(
             model, gpu, tp, weight_dtype, kv_dtype, block_size
         )
+        self._decode_ns: dict[int, float] = {}
+        """Step times of decodes by their number, but for the reading of their contexts."""
 
     def __call__(self, shape: StepShape) -> int:
         """Duration of a step in nanoseconds; the host's share alone is more than one."""
+        if _only_decodes(shape) and shape.decode_seqs == shape.sampled_rows:
+            sequences = shape.decode_seqs
+            fixed = self._decode_ns.get(sequences)
+            if fixed is None:
+                fixed = self._decode_ns[sequences] = self._without_context_ns(sequences)
+            return int(fixed + self._context_ns(shape.decode_context_tokens, sequences) + 0.5)
         return int(sum(self._terms_ns(shape)) + 0.5)
 
     def explain(self, shape: StepShape) -> dict[str, float]:
@@ -73,6 +81,19 @@ class AnalyticModel:
     def in_range(self, shape: StepShape) -> bool:
         """True: no range was measured, so that no shape is outside of it."""
         return True
+
+    def _without_context_ns(self, sequences: int) -> float:
+        shape = StepShape()
+        shape.decode_seqs = shape.sampled_rows = sequences
+        return sum(self._terms_ns(shape))
+
+    def _context_ns(self, context: int, sequences: int) -> float:
+        """Reading so many tokens of context in the decodes of so many sequences."""
+        c = self.coefficients
+        kv_read = context * c.kv_token
+        if c.window:
+            kv_read += min(context, c.window * sequences) * c.window_kv_token
+        return kv_read
 
     def _terms_ns(self, shape: StepShape) -> tuple[float, ...]:
         """The terms in nanoseconds. The simulator spends its time here: plain arithmetic only."""
@@ -84,9 +105,7 @@ class AnalyticModel:
         context = shape.decode_context_tokens + shape.padded_context_tokens
         weights = compute = attention = all_reduce = launch = 0.0
 
-        kv_read = context * c.kv_token
-        if c.window:
-            kv_read += min(context, c.window * sequences) * c.window_kv_token
+        kv_read = self._context_ns(context, sequences)
         if shape.prefill_seqs:
             prefills, chunks = shape.prefill_seqs, shape.prefill_tokens + shape.padded_tokens
             pairs, earlier = shape.prefill_pairs, shape.prefill_context_tokens
@@ -127,3 +146,15 @@ class AnalyticModel:
             shape.copied_blocks * c.copy_block,
             HOST_STEP_NS + sequences * HOST_SEQUENCE_NS,
         )
+
+
+def _only_decodes(shape: StepShape) -> bool:
+    """Whether a step does nothing but decode, as most steps do."""
+    return not (
+        shape.prefill_seqs
+        or shape.dead_rows
+        or shape.verify_rows
+        or shape.copied_blocks
+        or shape.swapped_in_blocks
+        or shape.swapped_out_blocks
+    )

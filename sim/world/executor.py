@@ -46,13 +46,19 @@ class TraceExecutor:
     def run(self, plan: StepPlan) -> StepResult:
         """Predict the step's duration and who ends with it."""
         result = StepResult(self._latency(plan.shape))
-        for request in plan.completing:
-            self._expect(plan, request, result.finished)
-        if plan.ticks:
-            self._end_due(plan.clock, result.finished)
+        if plan.completing or plan.clock in self._calendar:
+            result.finished = self._endings(plan)
         if plan.filling:
             result.identities = [self._identities.answer_block(r) for r in plan.filling]
         return result
+
+    def _endings(self, plan: StepPlan) -> list[Ending]:
+        finished: list[Ending] = []
+        for request in plan.completing:
+            self._expect(plan, request, finished)
+        if plan.ticks:
+            self._end_due(plan.clock, finished)
+        return finished
 
     def _expect(self, plan: StepPlan, request: Request, finished: list[Ending]) -> None:
         """Note at which tick a request that joins the decodes makes its last token."""

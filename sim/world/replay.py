@@ -86,7 +86,7 @@ def replay(
         result = executor.run(plan)
         for parent, child in recording.forks.get(step, ()):
             requests[child] = _child(scheduler, requests[parent], child, identities)
-            result.forks.append(Fork(requests[parent], requests[child]))
+            result.forks = [*result.forks, Fork(requests[parent], requests[child])]
         on_plan(plan)
         scheduler.commit(plan, result)
 

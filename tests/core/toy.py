@@ -129,7 +129,7 @@ class ToyEngine:
         run.preemptions += len(plan.preempted)
         run.copies += len(plan.copies)
         run.hits += sum(request.hits for request in plan.admitted)
-        result = StepResult(self.random.randint(1, 400))
+        result = StepResult(self.random.randint(1, 400), finished=[], forks=[])
         self._compute(plan)
         for request in self._sampled(plan):
             self._sample(plan, request, result)
