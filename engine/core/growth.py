@@ -26,18 +26,19 @@ def serve_in_order(s: Scheduler, plan: StepPlan) -> None:
     Decodes first and unfinished prompts after them comes to the same, as long as the only
     unfinished prompt was admitted last: so it is, unless one prompt's share of a step is capped.
     """
-    if s.cohort.size > plan.left or not _prompts_stand_last(s):
+    partials, decodes = s.partials, s.cohort.size
+    if decodes > plan.left or (partials and not _one_stands_last(s)):
         _walk(s, plan)
         return
-    if s.cohort.size:
+    if decodes:
         grow_decodes(s, plan)
-    if s.partials:
+    if partials:
         continue_prompts(s, plan)
 
 
-def _prompts_stand_last(s: Scheduler) -> bool:
+def _one_stands_last(s: Scheduler) -> bool:
     partials = s.partials
-    return not partials or (len(partials) == 1 and next(reversed(s.running)) in partials)
+    return len(partials) == 1 and next(reversed(s.running)) in partials
 
 
 def grow_decodes(s: Scheduler, plan: StepPlan) -> None:
@@ -45,20 +46,19 @@ def grow_decodes(s: Scheduler, plan: StepPlan) -> None:
 
     The plan must have budget for all of them.
     """
-    cohort = s.cohort
-    if not s.policy.reserves_all:
-        due = cohort.due()
+    due = s.cohort.due() if s.grows else None
+    if due:
         if len(due) <= s.pool.free:
             s.pool.grow(due)
         else:
             _grow_one_by_one(s, plan, sorted(due, key=admission_order))
     _settle_decodes(s, plan)
-    plan.left -= cohort.size
+    plan.left -= s.cohort.size
 
 
 def _settle_decodes(s: Scheduler, plan: StepPlan) -> None:
     """Once all decodes have grown, see who really runs, and offer the blocks they fill."""
-    if s.policy.preempt_below:
+    if s.keep_free_blocks:
         _keep_free(s, plan)
     plan.ticks = s.cohort.size > 0
     if s.publishes_at_plan:
@@ -99,7 +99,7 @@ def _walk(s: Scheduler, plan: StepPlan) -> None:
             if plan.left <= 0:
                 s.set_apart(request)
                 continue
-            if not s.policy.reserves_all and request in due:
+            if s.grows and request in due:
                 if not make_room(s, plan, request, 1):
                     continue
                 s.pool.grow((request,))

@@ -76,6 +76,8 @@ class Scheduler:
         kept = 0 if policy.watermark_if_busy else self.watermark_blocks
         self.usable_blocks = pool.blocks - kept
         """What a request can have when it is alone."""
+        self.grows = not policy.reserves_all
+        """Whether requests take blocks as they grow."""
         self.keep_free_blocks = ceil(policy.preempt_below * all_blocks)
         self.publishes_at_plan = pool.caching and policy.publish == "at_plan"
         self._padded = PaddedBatch() if policy.padding == "longest" else None
