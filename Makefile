@@ -15,10 +15,9 @@ test: check ## lint, types, layers, then every test
 check: .venv/test ## ruff here; mypy and import-linter on the built wheel, which is what ships
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build
-	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist . >build.log 2>&1 \
-	    || { cat build.log; exit 1; }
-	rm -f build.log
+	rm -rf build && mkdir build
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist . >build/log 2>&1 \
+	    || { cat build/log; exit 1; }
 	$(BIN)/pip install -q --no-deps --target $(WHEEL) build/dist/*.whl
 	cd $(WHEEL) && MYPYPATH=. PYTHONPATH=. ../../$(BIN)/mypy --config-file ../../pyproject.toml -p pagecast
 	cd $(WHEEL) && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml

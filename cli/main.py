@@ -46,4 +46,4 @@ def main() -> None:
         if len(sys.argv) == 1:
             sys.argv.append("--help")
         status = app(standalone_mode=False)
-        sys.exit(status if isinstance(status, int) else 0)
+    sys.exit(status if isinstance(status, int) else 0)

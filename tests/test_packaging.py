@@ -42,9 +42,30 @@ def test_top_folders_say_that_they_are_typed() -> None:
     assert all((ROOT / top / "py.typed").exists() for top in tops)
 
 
-def test_data_files_are_listed() -> None:
-    listed = settings()["package-data"]
-    for package, patterns in listed.items():
+def matches(package: str, pattern: str) -> set[Path]:
+    return set(ROOT.joinpath(*package.split(".")[1:]).glob(pattern))
+
+
+def test_every_pattern_of_data_matches_a_file() -> None:
+    for package, patterns in settings()["package-data"].items():
         if package != "*":
-            folder = ROOT.joinpath(*package.split(".")[1:])
-            assert all(list(folder.glob(pattern)) for pattern in patterns), package
+            assert all(matches(package, pattern) for pattern in patterns), package
+
+
+def test_every_data_file_is_shipped() -> None:
+    packages, data = settings()["packages"], settings()["package-data"]
+    shipped = {
+        path
+        for package in packages
+        for pattern in [*data["*"], *data.get(package, [])]
+        for path in matches(package, pattern)
+    }
+    found = {
+        path
+        for top in {name.split(".")[1] for name in packages}
+        for path in (ROOT / top).rglob("*")
+        if path.is_file()
+        and path.suffix not in {".py", ".pyc"}
+        and not any(part.startswith(".") for part in path.relative_to(ROOT).parts)  # tools' caches
+    }
+    assert found == shipped

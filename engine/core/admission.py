@@ -99,13 +99,14 @@ def _try(s: Scheduler, plan: StepPlan, request: Request) -> bool:
     end = cached + tokens
     reserved = s.blocks_for(s.reserve(request, end, s.max_model_len))
     if reserved > s.usable_blocks:
-        s.waiting.pop()
+        s.waiting.take()
         s.fail(plan, request, f"capacity: {short_of_blocks(s, reserved)}")
         return True
     need = reserved - len(hits) + s.pool.idle(hits)
     if s.pool.free - need < _watermark(s):
+        s.short_of_blocks = request
         return False
-    s.waiting.pop()
+    s.waiting.take()
     claimed = reserved if s.policy.reserves_all else s.blocks_for(end)
     s.pool.admit(request, hits, claimed - len(hits))
     _start(s, plan, request, hits)
@@ -117,7 +118,7 @@ def _outgrew_budget(s: Scheduler, plan: StepPlan, request: Request) -> bool:
     """A recomputation that no whole step can hold fails; another step may hold the rest."""
     if request.known <= s.budget:
         return False
-    s.waiting.pop()
+    s.waiting.take()
     s.fail(plan, request, f"budget: {request.known} tokens to recompute exceed "
            f"max_batched_tokens {s.budget}")  # fmt: skip
     return True

@@ -62,8 +62,13 @@ def _settle_decodes(s: Scheduler, plan: StepPlan) -> None:
         _keep_free(s, plan)
     plan.ticks = s.cohort.size > 0
     if s.publishes_at_plan:
-        for request in s.cohort.due(ahead=1):
-            s.pool.publish(request, s.cohort.computed(request) + 1)
+        publish_decodes(s)
+
+
+def publish_decodes(s: Scheduler) -> None:
+    """Offer the blocks that decodes of this step fill."""
+    for request in s.cohort.due(ahead=1):
+        s.pool.publish(request, s.cohort.computed(request) + 1)
 
 
 def _grow_one_by_one(s: Scheduler, plan: StepPlan, due: Iterable[Request]) -> None:

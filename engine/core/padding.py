@@ -6,7 +6,7 @@ rows whose answer has ended but which stay in the batch until the last one ends.
 
 from __future__ import annotations
 
-from pagecast.engine.core.step import StepPlan
+from pagecast.engine.core.step import StepPlan, StepShape
 
 
 class PaddedBatch:
@@ -27,6 +27,10 @@ class PaddedBatch:
             shape.padded_tokens = self.rows * self.longest - shape.prefill_tokens
             shape.prefill_pairs = self.rows * (self.longest * (self.longest + 1) // 2)
         if plan.ticks:
-            context = self.longest + plan.clock - self.started
-            shape.dead_rows = self.rows - shape.decode_seqs
-            shape.padded_context_tokens = self.rows * context - shape.decode_context_tokens
+            self.charge_decodes(shape, plan.clock)
+
+    def charge_decodes(self, shape: StepShape, clock: int) -> None:
+        """Add what padding costs the decodes of a step that ends with the clock at this value."""
+        context = self.longest + clock - self.started
+        shape.dead_rows = self.rows - shape.decode_seqs
+        shape.padded_context_tokens = self.rows * context - shape.decode_context_tokens

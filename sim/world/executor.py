@@ -36,7 +36,7 @@ class TraceExecutor:
         identities: AnswerIdentities,
         reasons: Mapping[int, str] | None = None,
     ) -> None:
-        self._latency = latency
+        self.latency = latency
         self._answer_tokens = answer_tokens
         self._identities = identities
         self._reasons = reasons or {}
@@ -45,19 +45,38 @@ class TraceExecutor:
 
     def run(self, plan: StepPlan) -> StepResult:
         """Predict the step's duration and who ends with it."""
-        result = StepResult(self._latency(plan.shape))
-        if plan.completing or plan.clock in self._calendar:
-            result.finished = self._endings(plan)
+        result = StepResult(self.latency(plan.shape))
+        # First who starts to decode: it makes stale what the calendar still holds of them.
+        at_once = self._expect_all(plan) if plan.completing else ()
+        if plan.ticks:
+            result.finished = self.endings_at(plan.clock)
+        if at_once:
+            result.finished = [*result.finished, *at_once]
         if plan.filling:
-            result.identities = [self._identities.answer_block(r) for r in plan.filling]
+            result.identities = self.answer_blocks(plan.filling)
         return result
 
-    def _endings(self, plan: StepPlan) -> list[Ending]:
+    def endings_at(self, clock: int) -> Sequence[Ending]:
+        """Who ends with the tick that brought the decode clock to this value; asked once."""
+        due = self._calendar.pop(clock, None)
+        if due is None:
+            return ()
+        endings = []
+        for request in due:
+            if request.state is State.DECODING and self._last_tick.get(request.id) == clock:
+                del self._last_tick[request.id]
+                endings.append(self._ending(request))
+        return endings
+
+    def answer_blocks(self, requests: Sequence[Request]) -> list[int]:
+        """Identities of the blocks that the newest tokens of requests complete."""
+        return [self._identities.answer_block(request) for request in requests]
+
+    def _expect_all(self, plan: StepPlan) -> list[Ending]:
+        """Note the last ticks of those who start to decode; returns who ends with the first token."""
         finished: list[Ending] = []
         for request in plan.completing:
             self._expect(plan, request, finished)
-        if plan.ticks:
-            self._end_due(plan.clock, finished)
         return finished
 
     def _expect(self, plan: StepPlan, request: Request, finished: list[Ending]) -> None:
@@ -71,12 +90,6 @@ class TraceExecutor:
         tick = plan.clock + left
         self._last_tick[request.id] = tick
         self._calendar.setdefault(tick, []).append(request)
-
-    def _end_due(self, clock: int, finished: list[Ending]) -> None:
-        for request in self._calendar.pop(clock, ()):
-            if request.state is State.DECODING and self._last_tick.get(request.id) == clock:
-                del self._last_tick[request.id]
-                finished.append(self._ending(request))
 
     def _ending(self, request: Request) -> Ending:
         return Ending(request, self._reasons.get(request.id, "stop"))

@@ -9,6 +9,9 @@ from typing import Protocol
 from pagecast.engine.core.request import Request
 from pagecast.traces.schema import NOT_GIVEN, Trace
 
+FOREVER_NS = 1 << 62
+"""Later than anything."""
+
 
 class PromptIdentities(Protocol):
     """Names the contents of prompt blocks."""
@@ -38,20 +41,19 @@ class Inbox:
         self._identities = identities
         self._max_tokens_default = max_tokens_default
         self._next = 0
-
-    def next_ns(self) -> int | None:
-        """When the next request arrives, or None after the last."""
-        if self._next == len(self._arrival_ns):
-            return None
-        return self._arrival_ns[self._next]
+        self.next_ns = self._stamp(0)
+        """When the next request arrives; FOREVER_NS after the last."""
 
     def drain(self, now_ns: int) -> Iterator[Request]:
         """All requests whose stamp is at most `now_ns` and that were not handed out before."""
-        stamps, count = self._arrival_ns, len(self._arrival_ns)
-        while self._next < count and stamps[self._next] <= now_ns:
+        while self.next_ns <= now_ns:
             row = self._next
             self._next += 1
+            self.next_ns = self._stamp(self._next)
             yield self._make(row)
+
+    def _stamp(self, row: int) -> int:
+        return self._arrival_ns[row] if row < len(self._arrival_ns) else FOREVER_NS
 
     def _max_tokens(self, row: int) -> int | None:
         """The limit that the trace names, if it names one for this request."""

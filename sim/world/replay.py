@@ -13,10 +13,7 @@ from dataclasses import dataclass, field
 from pagecast.engine.core.request import Request
 from pagecast.engine.core.scheduler import Scheduler
 from pagecast.engine.core.step import Executor, Fork, StepPlan
-from pagecast.sim.world.inbox import Inbox
-
-FOREVER_NS = 1 << 62
-"""After the last step: what arrived or was cancelled then is part of the log too."""
+from pagecast.sim.world.inbox import FOREVER_NS, Inbox
 
 LATER = 1 << 40
 """Answer length of a request that did not end by itself: longer than anything."""
@@ -74,14 +71,15 @@ def replay(
         on_plan: called with each plan before it is committed.
     """
     requests: dict[int, Request] = {}
-    for step, now_ns in enumerate([*recording.plan_times_ns, FOREVER_NS]):
+    # What arrived or was cancelled after the last step is part of the log too.
+    for step, now_ns in enumerate([*recording.plan_times_ns, FOREVER_NS - 1]):
         for request in inbox.drain(now_ns):
             requests[request.id] = request
             scheduler.submit(request)
         for id in recording.cancels.get(step, ()):
             scheduler.cancel(requests[id])
         plan = scheduler.plan(now_ns)
-        if now_ns == FOREVER_NS:
+        if step == len(recording.plan_times_ns):
             break
         result = executor.run(plan)
         for parent, child in recording.forks.get(step, ()):

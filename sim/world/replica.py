@@ -8,8 +8,9 @@ from typing import Any
 import simpy
 
 from pagecast.engine.core.scheduler import Scheduler
-from pagecast.engine.core.step import Executor, StepPlan
-from pagecast.sim.world.inbox import Inbox
+from pagecast.engine.core.step import StepShape
+from pagecast.sim.world.executor import TraceExecutor
+from pagecast.sim.world.inbox import FOREVER_NS, Inbox
 from pagecast.sim.world.recorder import Recorder
 
 
@@ -21,10 +22,10 @@ def replica(
     env: simpy.Environment,
     inbox: Inbox,
     scheduler: Scheduler,
-    executor: Executor,
+    executor: TraceExecutor,
     recorder: Recorder,
 ) -> Generator[simpy.Event, Any, None]:
-    """Serve all of the inbox; one SimPy event a step, one for each wait in between.
+    """Serve all of the inbox; one SimPy event a step at most, one for each wait in between.
 
     The clock of `env` must count integer nanoseconds. An arrival is visible to a step if its
     stamp is at most the time at which the step is planned.
@@ -34,26 +35,57 @@ def replica(
     """
     while True:
         now_ns = int(env.now)
-        for request in inbox.drain(now_ns):
-            recorder.arrived(request, scheduler.submit(request))
+        if inbox.next_ns <= now_ns:
+            for request in inbox.drain(now_ns):
+                recorder.arrived(request, scheduler.submit(request))
         plan = scheduler.plan(now_ns)
         if plan.failed:
             recorder.failed(plan)
-        if not plan.empty:
-            result = executor.run(plan)
-            recorder.step(plan, result)
+        if plan.empty:
+            wake_ns = min(inbox.next_ns, FOREVER_NS if plan.wake_ns is None else plan.wake_ns)
+            if wake_ns == FOREVER_NS:
+                break
+            yield env.timeout(wake_ns - now_ns)
+            continue
+        result = executor.run(plan)
+        recorder.step(plan, result)
+        end_ns = now_ns + result.duration_ns
+        if env.peek() < end_ns:
             yield env.timeout(result.duration_ns)
             scheduler.commit(plan, result)
-            continue
-        wake_ns = _wake(plan, inbox.next_ns())
-        if wake_ns is None:
-            break
-        yield env.timeout(wake_ns - now_ns)
+        else:
+            scheduler.commit(plan, result)
+            undisturbed_ns = min(inbox.next_ns, env.peek())
+            end_ns = coast(scheduler, executor, recorder, end_ns, undisturbed_ns)
+            yield env.timeout(end_ns - now_ns)
     if scheduler.waiting or scheduler.running:
         raise Stuck(f"{len(scheduler.waiting)} requests wait and nothing runs")
 
 
-def _wake(plan: StepPlan, next_arrival_ns: int | None) -> int | None:
-    """When there may be something to do again, after a plan that had nothing to do."""
-    times = [time for time in (plan.wake_ns, next_arrival_ns) if time is not None]
-    return min(times, default=None)
+def coast(
+    scheduler: Scheduler,
+    executor: TraceExecutor,
+    recorder: Recorder,
+    now_ns: int,
+    undisturbed_ns: float,
+) -> int:
+    """Run steps that are nothing but decodes in one go; returns when the last of them ends.
+
+    Nobody arrives, and no other actor of the simulation does anything, before `undisturbed_ns`;
+    so what happens between is known. Steps planned before that time may coast, as long as the
+    scheduler has nothing to decide.
+    """
+    shape = StepShape()
+    while now_ns < undisturbed_ns:
+        filling = scheduler.coast(shape)
+        if filling is None:
+            break
+        end_ns = now_ns + executor.latency(shape)
+        endings = executor.endings_at(scheduler.cohort.clock)
+        recorder.coasted(shape, now_ns, end_ns, endings)
+        if filling:
+            scheduler.learn(filling, executor.answer_blocks(filling))
+        if endings:
+            scheduler.release(endings)
+        now_ns = end_ns
+    return now_ns
