@@ -19,6 +19,7 @@ from pagecast.engine.core.request import Request
 from pagecast.engine.core.step import BlockCopy
 
 NO_HITS: Sequence[int] = ()
+NO_COPIES: Sequence[BlockCopy] = ()
 
 
 class BlockPool(Protocol):
@@ -47,8 +48,8 @@ class BlockPool(Protocol):
     def need(self, request: Request, tokens: int) -> int:
         """Blocks to claim before the request can have `tokens` computed, copies included."""
 
-    def extend(self, request: Request, tokens: int) -> list[BlockCopy]:
-        """Claim what `need` says; returns the copies that must precede the writes."""
+    def extend(self, request: Request, need: int) -> Sequence[BlockCopy]:
+        """Claim so many blocks as `need` said; returns the copies that must precede the writes."""
 
     def grow(self, requests: Collection[Request]) -> None:
         """Claim one block more for each; none of them shares its last block."""
@@ -94,14 +95,14 @@ class CountedPool:
 
     def need(self, request: Request, tokens: int) -> int:
         """Blocks missing for `tokens` computed tokens."""
-        return max(0, -(-tokens // self.block_size) - request.held)
+        missing = -(-tokens // self.block_size) - request.held
+        return missing if missing > 0 else 0
 
-    def extend(self, request: Request, tokens: int) -> list[BlockCopy]:
+    def extend(self, request: Request, need: int) -> Sequence[BlockCopy]:
         """Claim the missing blocks."""
-        need = self.need(request, tokens)
         request.held += need
         self.free -= need
-        return []
+        return NO_COPIES
 
     def grow(self, requests: Collection[Request]) -> None:
         """Claim one block for each."""
@@ -192,19 +193,19 @@ class NamedPool:
         missing = max(0, -(-tokens // self.block_size) - request.held)
         return missing + (self._shared_tail(request) is not None)
 
-    def extend(self, request: Request, tokens: int) -> list[BlockCopy]:
+    def extend(self, request: Request, need: int) -> Sequence[BlockCopy]:
         """Claim the missing blocks and replace a shared last one by a copy."""
-        copies = []
+        copies: Sequence[BlockCopy] = NO_COPIES
         tail = self._shared_tail(request)
         if tail is not None:
             source, (target,) = request.blocks[tail], self._take(1)
             request.blocks[tail] = target
             self._refs[source] -= 1
-            copies.append(BlockCopy(source, target))
-        missing = max(0, -(-tokens // self.block_size) - request.held)
-        request.blocks += self._take(missing)
-        request.held += missing
-        self.claimed += missing
+            copies = (BlockCopy(source, target),)
+            need -= 1
+        request.blocks += self._take(need)
+        request.held += need
+        self.claimed += need
         return copies
 
     def grow(self, requests: Collection[Request]) -> None:

@@ -73,13 +73,16 @@ def publish_decodes(s: Scheduler) -> None:
 
 def _grow_one_by_one(s: Scheduler, plan: StepPlan, due: Iterable[Request]) -> None:
     for request in due:
-        if request.state is State.DECODING and make_room(s, plan, request, 1):
+        if request.state is State.DECODING and (s.pool.free or make_room(s, plan, request, 1)):
             s.pool.grow((request,))
 
 
 def continue_prompts(s: Scheduler, plan: StepPlan) -> None:
     """Plan the next piece of each prompt (or recomputation) that is under way."""
-    for request in sorted(s.partials, key=admission_order):
+    partials = list(s.partials)
+    if len(partials) > 1:
+        partials.sort(key=admission_order)
+    for request in partials:
         if plan.left <= 0:
             return
         if request.state is State.PARTIAL:
@@ -87,10 +90,12 @@ def continue_prompts(s: Scheduler, plan: StepPlan) -> None:
 
 
 def _continue(s: Scheduler, plan: StepPlan, request: Request) -> None:
-    start = request.computed
+    start, pool = request.computed, s.pool
     tokens = min(request.known - start, s.chunk_cap, plan.left)
-    if make_room(s, plan, request, s.pool.need(request, start + tokens)):
-        plan.copies += s.pool.extend(request, start + tokens)
+    need = pool.need(request, start + tokens)
+    if need <= pool.free or make_room(s, plan, request, need):
+        if need:
+            plan.copies += pool.extend(request, need)
         s.compute(plan, request, start, tokens)
 
 
@@ -105,7 +110,7 @@ def _walk(s: Scheduler, plan: StepPlan) -> None:
                 s.set_apart(request)
                 continue
             if s.grows and request in due:
-                if not make_room(s, plan, request, 1):
+                if not s.pool.free and not make_room(s, plan, request, 1):
                     continue
                 s.pool.grow((request,))
             plan.left -= 1
@@ -113,12 +118,10 @@ def _walk(s: Scheduler, plan: StepPlan) -> None:
 
 
 def make_room(s: Scheduler, plan: StepPlan, request: Request, need: int) -> bool:
-    """Preempt until `need` blocks are free; False if the request itself had to give way.
+    """Preempt until `need` blocks are free, which they are not; False if the request gave way.
 
     What exceeds the whole pool fails instead, so that it does not push out others in vain.
     """
-    if need <= s.pool.free:
-        return True
     if request.held + need > s.pool.blocks:
         s.fail(plan, request, f"capacity: needs {request.held + need} blocks, the pool has "
                f"{s.pool.blocks}")  # fmt: skip

@@ -1,8 +1,8 @@
 """The log of steps, at a cost per change: steps that only decode on are told in two numbers.
 
-A planned step is a full row. So is the first of a run of coasted steps in which nobody ends; of
-those that follow only the end and the blocks in use are kept, since all else moves by what the row
-before them says: each of n decodes has one token more.
+A planned step is a full row. So is the first of a run of coasted steps, which lasts until somebody
+ends; of those that follow only the end and the blocks in use are kept, since all else moves by what
+the row before them says: each of n decodes has one token more.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from pagecast.sim.results.log import STEP_COLUMNS, Ints
 PACK = Struct(f"{1 + len(STEP_COLUMNS)}q")
 """A full row as bytes: the number of its step, then `STEP_COLUMNS`."""
 
+PACK_ENDING = Struct("2q")
+"""The number of a step that ends a run of coasted ones, and how many requests ended in it."""
+
 LASTING = ("running", "waiting", "decode_seqs", "dead_rows")
 """Columns that a run of coasted steps does not change; the others that are not derived are 0."""
 
@@ -32,7 +35,7 @@ class StepLog:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._rows = bytearray()
+        self._rows, self._endings = bytearray(), bytearray()
         self._ends_ns, self._used_blocks = array("q"), array("q")
         self._coasting = False
 
@@ -44,13 +47,15 @@ class StepLog:
 
     def coasted(self, shape: StepShape, start_ns: int, end_ns: int, finished: int) -> None:
         """Note a step that only decoded, before those who end with it are released."""
-        if self._coasting and not finished:
+        if self._coasting:
+            if finished:
+                self._endings += PACK_ENDING.pack(len(self._ends_ns), finished)
             pool = self._scheduler.pool
             self._ends_ns.append(end_ns)
             self._used_blocks.append(pool.blocks - pool.free)
         else:
-            self._coasting = not finished
             self._row(shape, start_ns, end_ns, True, (0, 0, finished))
+        self._coasting = not finished
 
     def _row(
         self, shape: StepShape, start_ns: int, end_ns: int, ticks: bool, changes: tuple[int, ...]
@@ -103,6 +108,8 @@ class StepLog:
         }
         for name, values in derived.items():
             table[coasted, STEP_COLUMNS.index(name)] = values
+        endings = column(self._endings).reshape(-1, 2)
+        table[endings[:, 0], STEP_COLUMNS.index("finished")] = endings[:, 1]
         return table
 
 
