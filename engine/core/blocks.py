@@ -96,7 +96,7 @@ class CountedPool:
     def need(self, request: Request, tokens: int) -> int:
         """Blocks missing for `tokens` computed tokens."""
         missing = -(-tokens // self.block_size) - request.held
-        return missing if missing > 0 else 0
+        return max(0, missing)
 
     def extend(self, request: Request, need: int) -> Sequence[BlockCopy]:
         """Claim the missing blocks."""
