@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pagecast.engine.core.policy import preset
+from pagecast.engine.core.presets import preset
 from pagecast.engine.core.step import StepShape
 from pagecast.engine.specs.gpus import gpu
 from pagecast.engine.specs.models import model

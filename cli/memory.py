@@ -11,7 +11,7 @@ from rich.table import Table
 
 from pagecast.cli.output import emit_json
 from pagecast.engine.core.errors import UserError
-from pagecast.engine.core.policy import auto_limits
+from pagecast.engine.core.presets import auto_limits
 from pagecast.engine.specs.geometry import parameters
 from pagecast.engine.specs.gpus import gpu as find_gpu
 from pagecast.engine.specs.models import model as find_model

@@ -5,14 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pagecast.engine.core.policy import (
-    AUTO_LIMITS,
-    Policy,
-    auto_limits,
-    canonical,
-    preset,
-    with_axes,
-)
+from pagecast.engine.core.policy import Policy, with_axes
+from pagecast.engine.core.presets import AUTO_LIMITS, auto_limits, canonical, preset
 from pagecast.engine.specs.gpus import GpuSpec, gpu
 from pagecast.engine.specs.models import ModelSpec, model
 from pagecast.engine.specs.pool import Deployment, PoolPlan, kv_pool

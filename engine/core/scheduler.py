@@ -18,13 +18,13 @@ from pagecast.engine.core.admission import Refusal, admit, refusal
 from pagecast.engine.core.blocks import BlockPool
 from pagecast.engine.core.cohort import Cohort
 from pagecast.engine.core.events import DecisionLog
-from pagecast.engine.core.growth import admission_order, publish_decodes, serve_in_order
+from pagecast.engine.core.growth import admission_order, serve_in_order
 from pagecast.engine.core.padding import PaddedBatch
 from pagecast.engine.core.policy import Policy
 from pagecast.engine.core.queue import WaitingQueue
 from pagecast.engine.core.request import Request, State
 from pagecast.engine.core.rules import RESERVE, VICTIM
-from pagecast.engine.core.step import Chunk, Ending, Fork, StepPlan, StepResult, StepShape
+from pagecast.engine.core.step import Chunk, Ending, Fork, StepPlan, StepResult
 
 Phase = Callable[["Scheduler", StepPlan], None]
 
@@ -82,9 +82,9 @@ class Scheduler:
         self.publishes_at_plan = pool.caching and policy.publish == "at_plan"
         self.short_of_blocks: Request | None = None
         """Who was not admitted in the last step for want of blocks."""
-        self._padded = PaddedBatch() if policy.padding == "longest" else None
+        self.padded = PaddedBatch() if policy.padding == "longest" else None
         self._phases = PHASES[policy.service_order]
-        self._steps = self._arrivals = self._admissions = self._just_finished = 0
+        self.steps = self.just_finished = self._arrivals = self._admissions = 0
 
     def submit(self, request: Request) -> Refusal | None:
         """Take in an arrival; returns why it was refused, if it was."""
@@ -113,14 +113,14 @@ class Scheduler:
 
     def plan(self, now_ns: int) -> StepPlan:
         """Decide the next step; an empty plan means that nothing can be computed now."""
-        plan = StepPlan(self._steps, now_ns, self.pool.free, self.budget)
+        plan = StepPlan(self.steps, now_ns, self.pool.free, self.budget)
         self.short_of_blocks = None
         for phase in self._phases:
             phase(self, plan)
         if self.log and plan.failed:
             self.log.failed(plan)
         if not plan.empty:
-            self._steps += 1
+            self.steps += 1
             self._advance(plan)
         plan.free_after = self.pool.free
         return plan
@@ -149,50 +149,7 @@ class Scheduler:
             self._drop(request)
         if endings:
             self.short_of_blocks = None
-        self._just_finished = len(endings)
-
-    def coast(self, shape: StepShape) -> Sequence[Request] | None:
-        """Plan the next step and let it pass, if it is sure to be nothing but decodes.
-
-        The same as `plan` and `commit` at a fraction of the cost, for executors that know in
-        advance that nobody arrives and what will come of the step. It ends with `learn` for those
-        it returns and `release` of those who ended. With a decision log nothing coasts, since
-        each step must be seen.
-
-        Args:
-            shape: of an earlier coasted step or new; becomes the shape of this step.
-
-        Returns:
-            Whose next token completes a block.
-            None, and nothing done, if the step needs a plan.
-        """
-        cohort, pool = self.cohort, self.pool
-        due = cohort.due() if self.grows else ()
-        spare = pool.free - len(due)
-        if (
-            not cohort.size
-            or self.partials
-            or spare < self.keep_free_blocks
-            or spare < 0
-            or self.log
-            or (self.waiting and not self._admission_is_stuck())
-        ):
-            return None
-        if due:
-            pool.grow(due)
-        if self.publishes_at_plan:
-            publish_decodes(self)
-        cohort.tick(shape)
-        shape.finished = self._just_finished
-        self._just_finished = 0
-        self._steps += 1
-        if self._padded:
-            self._padded.charge_decodes(shape, cohort.clock)
-        if not pool.caching:
-            return ()
-        if not self.publishes_at_plan:
-            self._publish_computed()
-        return list(cohort.due(ahead=1))
+        self.just_finished = len(endings)
 
     def learn(self, requests: Sequence[Request], identities: Sequence[int]) -> None:
         """Take in the identities of blocks that the newest tokens of requests complete."""
@@ -277,10 +234,10 @@ class Scheduler:
             shape.sampled_rows += len(plan.completing)
             shape.admitted = len(plan.admitted)
             shape.copied_blocks = len(plan.copies)
-        if self._just_finished:
-            shape.finished = self._just_finished
-        if self._padded:
-            self._padded.charge(plan)
+        if self.just_finished:
+            shape.finished = self.just_finished
+        if self.padded:
+            self.padded.charge(plan)
         if self.pool.caching:
             self._note_filling(plan)
 
@@ -309,25 +266,13 @@ class Scheduler:
             for request, start, tokens in plan.chunks:
                 self.pool.publish(request, start + tokens)
             if plan.ticks:
-                self._publish_computed()
+                self.publish_computed()
         self.learn(plan.filling, result.identities)
 
-    def _publish_computed(self) -> None:
+    def publish_computed(self) -> None:
         """Offer the blocks that decodes have just filled."""
         for request in self.cohort.due():
             self.pool.publish(request, self.cohort.computed(request))
-
-    def _admission_is_stuck(self) -> bool:
-        """Whether the head of the queue cannot be admitted before somebody ends.
-
-        Blocks that were too few in the last step are fewer now; cached ones aside, which decodes
-        may add to.
-        """
-        return (
-            len(self.running) >= self.policy.max_seqs
-            or self.policy.batching == "request"
-            or (self.short_of_blocks is self.waiting.head() and not self.pool.caching)
-        )
 
     def _fork(self, fork: Fork) -> None:
         """Let the child run beside its parent if it may, else wait first in line."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import simpy
 
+from pagecast.engine.core.coasting import coast
 from pagecast.engine.core.scheduler import Scheduler
 from pagecast.engine.core.step import StepShape
 from pagecast.sim.world.executor import TraceExecutor
@@ -56,13 +57,13 @@ def replica(
         else:
             scheduler.commit(plan, result)
             undisturbed_ns = min(inbox.next_ns, env.peek())
-            end_ns = coast(scheduler, executor, recorder, end_ns, undisturbed_ns)
+            end_ns = run_on(scheduler, executor, recorder, end_ns, undisturbed_ns)
             yield env.timeout(end_ns - now_ns)
     if scheduler.waiting or scheduler.running:
         raise Stuck(f"{len(scheduler.waiting)} requests wait and nothing runs")
 
 
-def coast(
+def run_on(
     scheduler: Scheduler,
     executor: TraceExecutor,
     recorder: Recorder,
@@ -75,11 +76,9 @@ def coast(
     so what happens between is known. Steps planned before that time may coast, as long as the
     scheduler has nothing to decide.
     """
-    if scheduler.partials:
-        return now_ns
     shape = StepShape()
     while now_ns < undisturbed_ns:
-        filling = scheduler.coast(shape)
+        filling = coast(scheduler, shape)
         if filling is None:
             break
         end_ns = now_ns + executor.latency(shape)

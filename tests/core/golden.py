@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from pagecast.engine.core.blocks import make_pool
-from pagecast.engine.core.policy import Policy, preset
+from pagecast.engine.core.policy import Policy
+from pagecast.engine.core.presets import preset
 from pagecast.engine.core.scheduler import Scheduler
 from pagecast.engine.core.step import StepPlan
 from pagecast.sim.world.executor import TraceExecutor

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pagecast.engine.core.policy import Policy, preset
+from pagecast.engine.core.policy import Policy
+from pagecast.engine.core.presets import preset
 from pagecast.sim.results.log import Outcome, RunLog
 from pagecast.sim.simulate import Server, serve
 from pagecast.traces.schema import Trace

@@ -12,7 +12,8 @@ from toy import Run, ToyEngine, World
 
 from pagecast.engine.core.blocks import make_pool
 from pagecast.engine.core.events import DecisionLog
-from pagecast.engine.core.policy import PRESETS, Policy
+from pagecast.engine.core.policy import Policy
+from pagecast.engine.core.presets import PRESETS
 from pagecast.engine.core.scheduler import Scheduler
 from pagecast.sim.world.executor import TraceExecutor
 from pagecast.sim.world.inbox import Inbox

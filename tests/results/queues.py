@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pagecast.engine.core.policy import PRESETS, Policy
+from pagecast.engine.core.policy import Policy
+from pagecast.engine.core.presets import PRESETS
 from pagecast.engine.core.step import StepShape
 from pagecast.sim.results.log import STEP_COLUMNS, Outcome, RunLog
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pagecast.engine.core.policy import PRESETS, Policy
+from pagecast.engine.core.policy import Policy
+from pagecast.engine.core.presets import PRESETS
 from pagecast.engine.core.scheduler import Scheduler
 from pagecast.engine.core.step import StepShape
 from pagecast.sim.results.log import RunLog
 from pagecast.sim.simulate import Server, serve
+from pagecast.sim.world import replica
 from pagecast.traces.schema import Trace
 
 WORLDS = 120
@@ -71,7 +73,7 @@ def served(seed: int) -> RunLog:
 
 def test_coasting_leaves_the_log_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     coasted = [served(seed) for seed in range(WORLDS)]
-    monkeypatch.setattr(Scheduler, "coast", lambda scheduler, shape: None)
+    monkeypatch.setattr(replica, "coast", lambda scheduler, shape: None)
     for seed in range(WORLDS):
         walked = served(seed)
         for field in fields(RunLog):
@@ -82,7 +84,7 @@ def test_coasting_leaves_the_log_as_it_was(monkeypatch: pytest.MonkeyPatch) -> N
 def test_most_steps_coast_and_some_worlds_preempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """The property above would say little if hardly any step coasted, or none met pressure."""
     coasted = 0
-    coast = Scheduler.coast
+    coast = replica.coast
 
     def counted(scheduler: Scheduler, shape: StepShape) -> object:
         nonlocal coasted
@@ -90,7 +92,7 @@ def test_most_steps_coast_and_some_worlds_preempt(monkeypatch: pytest.MonkeyPatc
         coasted += filling is not None
         return filling
 
-    monkeypatch.setattr(Scheduler, "coast", counted)
+    monkeypatch.setattr(replica, "coast", counted)
     logs = [served(seed) for seed in range(WORLDS)]
     assert coasted > sum(len(log.steps) for log in logs) / 3
     assert sum(int(log.preemptions.sum()) for log in logs) > 100

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pagecast.engine.core.errors import UserError
-from pagecast.engine.core.policy import preset
+from pagecast.engine.core.presets import preset
 from pagecast.engine.core.step import StepShape
 from pagecast.sim.results.latency import latencies
 from pagecast.sim.results.log import Outcome, RunLog

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pagecast.engine.core.policy import preset
+from pagecast.engine.core.presets import preset
 from pagecast.engine.core.step import StepShape
 from pagecast.sim.simulate import Server, serve
 from pagecast.traces.schema import Trace

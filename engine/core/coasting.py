@@ -1,0 +1,78 @@
+"""Steps that need no plan: nothing but decodes, whoever they are, one token more.
+
+A simulator knows in advance when somebody arrives and when an answer ends. Between, most steps
+repeat the one before: nobody can be admitted, nobody gives way. Such a step is taken at a fraction
+of the cost of a plan and its commit, and comes to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pagecast.engine.core.growth import publish_decodes
+from pagecast.engine.core.request import Request
+from pagecast.engine.core.step import StepShape
+
+if TYPE_CHECKING:
+    from pagecast.engine.core.scheduler import Scheduler
+
+NOBODY: Sequence[Request] = ()
+
+
+def coast(s: Scheduler, shape: StepShape) -> Sequence[Request] | None:
+    """Take the next step at once, if it is sure to be nothing but decodes.
+
+    The step ends with `Scheduler.learn` for the requests returned and `Scheduler.release` of those
+    who ended. With a decision log nothing coasts, since each step must be seen.
+
+    Args:
+        s: the scheduler, with no step under way and no arrival to be seen.
+        shape: of an earlier coasted step or new; becomes the shape of this step.
+
+    Returns:
+        Whose next token completes a block. None, and nothing done, if the step needs a plan.
+    """
+    due = s.cohort.due() if s.grows else ()
+    if _needs_plan(s, s.pool.free - len(due)):
+        return None
+    if due:
+        s.pool.grow(due)
+    if s.publishes_at_plan:
+        publish_decodes(s)
+    s.cohort.tick(shape)
+    shape.finished = s.just_finished
+    s.just_finished = 0
+    s.steps += 1
+    if s.padded:
+        s.padded.charge_decodes(shape, s.cohort.clock)
+    if not s.pool.caching:
+        return NOBODY
+    if not s.publishes_at_plan:
+        s.publish_computed()
+    return list(s.cohort.due(ahead=1))
+
+
+def _needs_plan(s: Scheduler, spare_blocks: int) -> bool:
+    """Whether the next step may do other than decode, with so many blocks left over."""
+    return bool(
+        not s.cohort.size
+        or s.partials
+        or spare_blocks < s.keep_free_blocks
+        or spare_blocks < 0
+        or s.log
+        or (s.waiting and not _admission_is_stuck(s))
+    )
+
+
+def _admission_is_stuck(s: Scheduler) -> bool:
+    """Whether the head of the queue cannot be admitted before somebody ends.
+
+    Blocks that were too few in the last step are fewer now; cached ones aside, which decodes may
+    add to.
+    """
+    return (
+        len(s.running) >= s.policy.max_seqs
+        or s.policy.batching == "request"
+        or (s.short_of_blocks is s.waiting.head() and not s.pool.caching)
+    )
