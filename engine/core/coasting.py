@@ -33,36 +33,29 @@ def coast(s: Scheduler, shape: StepShape) -> Sequence[Request] | None:
     Returns:
         Whose next token completes a block. None, and nothing done, if the step needs a plan.
     """
-    due = s.cohort.due() if s.grows else ()
-    if _needs_plan(s, s.pool.free - len(due)):
+    cohort, pool = s.cohort, s.pool
+    if s.partials or not cohort.size or s.log or (s.waiting and not _admission_is_stuck(s)):
         return None
+    due = cohort.due() if s.grows else None
     if due:
-        s.pool.grow(due)
+        if pool.free - len(due) < s.keep_free_blocks:
+            return None
+        pool.grow(due)
+    elif pool.free < s.keep_free_blocks:
+        return None
     if s.publishes_at_plan:
         publish_decodes(s)
-    s.cohort.tick(shape)
+    cohort.tick(shape)
     shape.finished = s.just_finished
     s.just_finished = 0
     s.steps += 1
     if s.padded:
-        s.padded.charge_decodes(shape, s.cohort.clock)
-    if not s.pool.caching:
+        s.padded.charge_decodes(shape, cohort.clock)
+    if not pool.caching:
         return NOBODY
     if not s.publishes_at_plan:
         s.publish_computed()
-    return list(s.cohort.due(ahead=1))
-
-
-def _needs_plan(s: Scheduler, spare_blocks: int) -> bool:
-    """Whether the next step may do other than decode, with so many blocks left over."""
-    return bool(
-        not s.cohort.size
-        or s.partials
-        or spare_blocks < s.keep_free_blocks
-        or spare_blocks < 0
-        or s.log
-        or (s.waiting and not _admission_is_stuck(s))
-    )
+    return list(cohort.due(ahead=1))
 
 
 def _admission_is_stuck(s: Scheduler) -> bool:

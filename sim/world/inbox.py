@@ -37,7 +37,12 @@ class Inbox:
     ) -> None:
         self._arrival_ns = array("q", trace.arrival_ns.tobytes())
         self._prompt_tokens = array("q", trace.prompt_tokens.tobytes())
-        self._trace = trace
+        self._given = [
+            (name, array("q", column.tobytes()))
+            for name in ("max_tokens", "predicted_tokens", "priority")
+            if (column := getattr(trace, name)) is not None
+        ]
+        """What the trace says of requests, where it says it."""
         self._identities = identities
         self._max_tokens_default = max_tokens_default
         self._next = 0
@@ -55,23 +60,13 @@ class Inbox:
     def _stamp(self, row: int) -> int:
         return self._arrival_ns[row] if row < len(self._arrival_ns) else FOREVER_NS
 
-    def _max_tokens(self, row: int) -> int | None:
-        """The limit that the trace names, if it names one for this request."""
-        given = NOT_GIVEN if self._trace.max_tokens is None else int(self._trace.max_tokens[row])
-        return self._max_tokens_default if given == NOT_GIVEN else given
-
     def _make(self, row: int) -> Request:
-        trace, prompt_tokens = self._trace, self._prompt_tokens[row]
-        return Request(
-            row,
-            prompt_tokens,
-            arrival_ns=self._arrival_ns[row],
-            max_tokens=self._max_tokens(row),
-            predicted_tokens=None
-            if trace.predicted_tokens is None
-            else int(trace.predicted_tokens[row]),
-            priority=0 if trace.priority is None else int(trace.priority[row]),
-            identities=self._identities.prompt_blocks(row, prompt_tokens)
-            if self._identities
-            else None,
-        )
+        prompt_tokens = self._prompt_tokens[row]
+        request = Request(row, prompt_tokens, arrival_ns=self._arrival_ns[row])
+        request.max_tokens = self._max_tokens_default
+        for name, column in self._given:
+            if column[row] != NOT_GIVEN:
+                setattr(request, name, column[row])
+        if self._identities:
+            request.identities = self._identities.prompt_blocks(row, prompt_tokens)
+        return request

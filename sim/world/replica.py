@@ -76,13 +76,13 @@ def run_on(
     so what happens between is known. Steps planned before that time may coast, as long as the
     scheduler has nothing to decide.
     """
-    shape = StepShape()
+    shape, latency, cohort = StepShape(), executor.latency, scheduler.cohort
     while now_ns < undisturbed_ns:
         filling = coast(scheduler, shape)
         if filling is None:
             break
-        end_ns = now_ns + executor.latency(shape)
-        endings = executor.endings_at(scheduler.cohort.clock)
+        end_ns = now_ns + latency(shape)
+        endings = executor.endings_at(cohort.clock)
         recorder.coasted(shape, now_ns, end_ns, endings)
         if filling:
             scheduler.learn(filling, executor.answer_blocks(filling))

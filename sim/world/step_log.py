@@ -60,8 +60,7 @@ class StepLog:
     def _row(
         self, shape: StepShape, start_ns: int, end_ns: int, ticks: bool, changes: tuple[int, ...]
     ) -> None:
-        scheduler = self._scheduler
-        pool = scheduler.pool
+        scheduler, pool = self._scheduler, self._scheduler.pool
         used_blocks = pool.blocks - pool.free
         self._rows += PACK.pack(
             len(self._ends_ns), start_ns, end_ns, ticks, len(scheduler.running),
