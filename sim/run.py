@@ -32,6 +32,9 @@ from pagecast.traces.schema import Trace
 CAPACITY_REQUESTS = 4_000
 """Capacity is measured on so many requests at most, taken evenly from the trace."""
 
+FEW_REQUESTS = 100
+"""Fewer completions than this are mostly filling and draining of the batch."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -94,7 +97,7 @@ def run_scenario(scenario: Scenario, progress: Progress | None = None) -> Run:
             "holdout_error": setup.latency.holdout_error,
         },
         "trace": _trace_facts(trace),
-        "notes": list(setup.notes),
+        "notes": [*setup.notes, *trace.source.notes],
         "scenario": setup.resolved,
     }
     return Run(summary, log, measured)
@@ -112,20 +115,18 @@ def completion_rate(trace: Trace, server: Server) -> float | None:
     """Requests a second that a replica completes with all of them present at time 0.
 
     Counted between the first and the last tenth of the completions, so that neither filling nor
-    draining the batch counts; None where nothing finishes.
+    draining the batch counts; None where too few finish to tell.
     """
     rows = np.unique(np.linspace(0, len(trace) - 1, CAPACITY_REQUESTS).astype(np.int64))
     crowd = trace.take(rows)
     crowd = replace(crowd, arrival_ns=np.zeros(len(crowd), dtype=np.int64))
     log = serve(crowd, replace(server, policy=_open_to_all(server.policy)))
     ends_ns = np.sort(log.last_token_ns[log.outcome == Outcome.FINISHED])
-    if not len(ends_ns):
+    if len(ends_ns) < FEW_REQUESTS:
         return None
     first, last = len(ends_ns) // 10, len(ends_ns) - 1 - len(ends_ns) // 10
     span_ns = int(ends_ns[last] - ends_ns[first])
-    if len(ends_ns) < 20 or not span_ns:
-        return len(ends_ns) / (int(ends_ns[-1]) / 1e9)
-    return (last - first) / (span_ns / 1e9)
+    return (last - first) / (span_ns / 1e9) if span_ns else None
 
 
 def _open_to_all(policy: Policy) -> Policy:

@@ -86,7 +86,7 @@ class PolicyChoice(BaseModel):
 class Kv(Section):
     """The KV cache; `blocks` counts all of them, by default as many as memory holds."""
 
-    blocks: int | None = Field(None, ge=2)
+    blocks: int | None = Field(None, ge=2, le=1 << 24)
     block_size: int = Field(16, ge=1)
     dtype: KvDtype = "bf16"
 
@@ -182,8 +182,14 @@ def _explain(error: ValidationError, document: Mapping[str, Any]) -> str:
         return f"{where}: unknown key; {hint}accepted: {', '.join(names)}"
     if first["type"] == "missing":
         return f"{where}: missing{MISSING.get(where, '')}"
+    if first["type"] == "model_type":
+        return f"{where}: {first['input']!r}: accepted: keys {', '.join(_keys_below(where))}"
     message = first["msg"][0].lower() + first["msg"][1:]
     return f"{where}: {first['input']!r}: {message.replace('input should be', 'accepted:')}"
+
+
+def _keys_below(section: str) -> list[str]:
+    return _keys_beside((section, ""))
 
 
 def _keys_beside(location: tuple[int | str, ...]) -> list[str]:

@@ -13,11 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pagecast.engine.core.errors import UserError
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 NOT_GIVEN = -1
 """Stands for a number that the file does not name, in optional integer columns."""
+
+LATEST_NS = 100 * 365 * 86_400 * 10**9
+"""Later than any arrival in a trace that counts from its first: a century."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +85,20 @@ class Trace:
         return replace(self.take(np.arange(count)), source=source)
 
     def scaled_rate(self, factor: float) -> Trace:
-        """Arrivals `factor` times as fast: stamps divided, to the nearest nanosecond."""
+        """Arrivals `factor` times as fast: stamps divided, to the nearest nanosecond.
+
+        Raises:
+            UserError: if the last of them would arrive centuries later.
+        """
         if factor == 1:
             return self
-        stamps = np.rint(self.arrival_ns / factor).astype(np.int64)
-        return replace(self, arrival_ns=stamps)
+        stamps = self.arrival_ns / factor
+        if stamps[-1] >= LATEST_NS:
+            raise UserError(
+                f"load.rate_scale: {factor} would let the last request arrive after "
+                f"{stamps[-1] / 1e9:.3g} s; accepted: a rate with which it arrives within a century"
+            )
+        return replace(self, arrival_ns=np.rint(stamps).astype(np.int64))
 
 
 COLUMNS = (

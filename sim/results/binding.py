@@ -28,6 +28,10 @@ TERMS = {
     "compute": Meaning("compute", "the arithmetic of linear layers"),
     "attention": Meaning("compute", "the arithmetic of attention"),
     "all_reduce": Meaning("interconnect", "all-reduce between GPUs"),
+    "launch": Meaning("launch overhead", "starting kernels"),
+    "sampling": Meaning("bandwidth", "sampling"),
+    "swap": Meaning("host link", "swapping blocks"),
+    "copy": Meaning("bandwidth", "copying blocks"),
     "host": Meaning("host", "preparing steps"),
 }
 """Terms that the step-time models share; one that is not here speaks for itself."""

@@ -82,6 +82,7 @@ def _facts(summary: Summary) -> RenderableType:
         "cost": _cost(summary.get("cost", {})),
         "forecast by": _step_time(summary["step_time"]),
         "simulated": _simulation(summary["simulation"]),
+        "notes": "\n".join(summary.get("notes", [])),
     }
     for subject, line in lines.items():
         if line:
