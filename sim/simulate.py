@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import simpy
@@ -11,8 +11,8 @@ import simpy
 from pagecast.engine.core.blocks import make_pool
 from pagecast.engine.core.policy import Policy
 from pagecast.engine.core.scheduler import Scheduler
-from pagecast.engine.core.step import StepShape
-from pagecast.sim.results.log import Ints, RunLog
+from pagecast.engine.core.step import StepPlan, StepResult, StepShape
+from pagecast.sim.results.log import NEVER, Ints, RunLog
 from pagecast.sim.world.executor import TraceExecutor
 from pagecast.sim.world.identities import Identities
 from pagecast.sim.world.inbox import Inbox
@@ -42,8 +42,30 @@ class Server:
     max_tokens_default: int | None = None
 
 
+class SomebodyPreempted(Exception):
+    """Blocks that were only counted must be named after all."""
+
+
+class UnpreemptedRecorder(Recorder):
+    """A recorder of runs in which nobody is ever preempted."""
+
+    def step(self, plan: StepPlan, result: StepResult) -> None:
+        """Note a step.
+
+        Raises:
+            SomebodyPreempted: if the step preempts.
+        """
+        if plan.preempted:
+            raise SomebodyPreempted
+        super().step(plan, result)
+
+
 def serve(trace: Trace, server: Server, progress: Progress | None = None) -> RunLog:
     """Serve a trace to its end and return what it leaves.
+
+    A prefix cache hits what was computed before. Where prompts share nothing, that can only be the
+    blocks of a request that was preempted and comes back. So blocks are counted at first, which is
+    cheaper and comes to the same, and the run is made again with named blocks if it preempts.
 
     Args:
         trace: what was asked; answers end where the trace says, or at the model's context or the
@@ -51,13 +73,27 @@ def serve(trace: Trace, server: Server, progress: Progress | None = None) -> Run
         server: the replica.
         progress: told from time to time how many requests have left.
     """
+    if server.policy.prefix != "off" and trace.prefix_ids is None:
+        counting = replace(server, policy=replace(server.policy, prefix="off"))
+        try:
+            log = _serve(trace, counting, progress, UnpreemptedRecorder)
+        except SomebodyPreempted:
+            return _serve(trace, server, progress, Recorder)
+        looked_up = int(trace.prompt_tokens[log.scheduled_ns != NEVER].sum())
+        return replace(log, prefix_query_tokens=looked_up)
+    return _serve(trace, server, progress, Recorder)
+
+
+def _serve(
+    trace: Trace, server: Server, progress: Progress | None, record: type[Recorder]
+) -> RunLog:
     pool = make_pool(server.policy, server.blocks, server.block_size)
     scheduler = Scheduler(server.policy, pool, server.max_model_len)
     identities = Identities(trace, server.block_size)
     answers = _answers(trace, server)
     executor = TraceExecutor(server.latency, answers.tolist(), identities)
     inbox = Inbox(trace, identities if pool.caching else None, server.max_tokens_default)
-    recorder = Recorder(trace, scheduler)
+    recorder = record(trace, scheduler)
     env = simpy.Environment(0)
     env.process(replica(env, inbox, scheduler, executor, recorder))
     if progress is None:

@@ -86,27 +86,34 @@ class StepLog:
         numbers = rows[:, 0]
         table[numbers] = rows[:, 1:]
         row_of = np.repeat(np.arange(len(rows)), np.diff(numbers, append=len(ends_ns)))
-        since = np.arange(len(ends_ns)) - numbers[row_of] if len(rows) else ends_ns
-        coasted = since > 0
-        row, k = rows[row_of[coasted], 1:].T, since[coasted]
-        first = dict(zip(STEP_COLUMNS, row, strict=True))
-        decodes, contexts = first["decode_seqs"], first["decode_context_tokens"]
-        derived = {
-            **{name: first[name] for name in LASTING},
-            "start_ns": ends_ns[np.flatnonzero(coasted) - 1],
-            "end_ns": ends_ns[coasted],
-            "ticks": np.ones_like(k),
-            "used_blocks": used_blocks[coasted],
-            "claimed_blocks": used_blocks[coasted] + first["claimed_blocks"] - first["used_blocks"],
-            "kv_tokens": first["kv_tokens"] + decodes * k,
-            "decode_context_tokens": contexts + decodes * k,
-            "decode_context_sq": first["decode_context_sq"] + k * (2 * contexts + decodes * k),
-            "decode_context_max": first["decode_context_max"] + k,
-            "sampled_rows": decodes,
-            "padded_context_tokens": first["padded_context_tokens"] + first["dead_rows"] * k,
-        }
-        for name, values in derived.items():
+        coasted = np.ones(len(ends_ns), dtype=bool)
+        coasted[numbers] = False
+        run = row_of[coasted]
+        k = np.flatnonzero(coasted) - numbers[run]
+
+        def first(name: str) -> Ints:
+            """A column of the first step of the run that each coasted step is in."""
+            values: Ints = rows[run, 1 + STEP_COLUMNS.index(name)]
+            return values
+
+        def fill(name: str, values: Ints | int) -> None:
             table[coasted, STEP_COLUMNS.index(name)] = values
+
+        for name in LASTING:
+            fill(name, first(name))
+        decodes, contexts = first("decode_seqs"), first("decode_context_tokens")
+        fill("start_ns", ends_ns[np.flatnonzero(coasted) - 1])
+        fill("end_ns", ends_ns[coasted])
+        fill("ticks", 1)
+        fill("used_blocks", used_blocks[coasted])
+        shared = first("claimed_blocks") - first("used_blocks")
+        fill("claimed_blocks", used_blocks[coasted] + shared)
+        fill("kv_tokens", first("kv_tokens") + decodes * k)
+        fill("decode_context_tokens", contexts + decodes * k)
+        fill("decode_context_sq", first("decode_context_sq") + k * (2 * contexts + decodes * k))
+        fill("decode_context_max", first("decode_context_max") + k)
+        fill("sampled_rows", decodes)
+        fill("padded_context_tokens", first("padded_context_tokens") + first("dead_rows") * k)
         endings = column(self._endings).reshape(-1, 2)
         table[endings[:, 0], STEP_COLUMNS.index("finished")] = endings[:, 1]
         return table

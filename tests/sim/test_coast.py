@@ -66,6 +66,8 @@ def served(seed: int) -> RunLog:
         ),
         prompt_tokens=lengths[0],
         output_tokens=lengths[1],
+        prefix_ids=[(int(draws.integers(4)),) for _ in range(requests)] if seed % 2 else None,
+        prefix_block_tokens=16 if seed % 2 else None,
     )
     blocks = -(-130 // block_size) * random.choice([1, 2, 5]) + 2
     return serve(trace, Server(policy, blocks, block_size, 128, latency))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -85,15 +85,32 @@ def test_max_tokens_of_the_trace_and_the_default_cut_answers() -> None:
     assert log.clipped == 2
 
 
-def test_counted_and_named_blocks_give_the_same_run() -> None:
-    """The prefix cache finds nothing in prompts that share nothing, unless blocks are short."""
+def crowd(requests: int) -> Trace:
     draws = np.random.default_rng(3)
-    trace = Trace(
-        arrival_ns=np.cumsum(draws.integers(0, 3 * STEP_NS, 300)),
-        prompt_tokens=draws.integers(1, 300, 300),
-        output_tokens=draws.integers(1, 80, 300),
+    return Trace(
+        arrival_ns=np.cumsum(draws.integers(0, 3 * STEP_NS, requests)),
+        prompt_tokens=draws.integers(1, 300, requests),
+        output_tokens=draws.integers(1, 80, requests),
     )
-    named, counted = run(trace), run(trace, replace(VLLM, prefix="off"))
-    assert named.preemptions.sum() == counted.preemptions.sum() == 0
-    assert np.array_equal(named.steps, counted.steps)
-    assert np.array_equal(named.stays, counted.stays)
+
+
+@pytest.mark.parametrize("blocks", [1000, 60])
+def test_blocks_are_named_only_where_it_matters(blocks: int) -> None:
+    """Prompts that share nothing, blocks plenty or short: the run is as if all were named.
+
+    Prefix ids that nobody shares make `serve` name the blocks from the start.
+    """
+    trace = crowd(300)
+    unlike = [(request,) for request in range(300)]
+    named = replace(trace, prefix_ids=unlike, prefix_block_tokens=512)
+    ours, theirs = run(trace, blocks=blocks), run(named, blocks=blocks)
+    assert (ours.preemptions.sum() > 0) == (blocks == 60)
+    for field in fields(RunLog):
+        assert np.array_equal(getattr(ours, field.name), getattr(theirs, field.name)), field.name
+
+
+def test_a_request_that_comes_back_finds_its_own_blocks() -> None:
+    log = run(crowd(300), blocks=60)
+    again = log.preemptions > 0
+    without = run(crowd(300), replace(VLLM, prefix="off"), blocks=60)
+    assert log.recomputed_tokens[again].sum() < without.recomputed_tokens.sum()
