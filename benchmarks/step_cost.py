@@ -15,7 +15,7 @@ from pagecast.sim.world.executor import TraceExecutor
 from pagecast.sim.world.identities import Identities
 from pagecast.sim.world.inbox import Inbox
 
-STEPS = 20_000
+STEPS = 100_000
 RUNNING = (16, 64, 256, 1024)
 MANY = 4096
 BLOCK_SIZE = 16
@@ -37,7 +37,7 @@ def decode_only(running: int) -> Timing:
     trace.prompt_tokens[:] = 1 + np.arange(running)
     pool = running * (3 + STEPS // running)
     server = vllm_server(one_ms, blocks=pool, seqs=running, budget=1 << 24, block_size=running)
-    return timed(trace, server)
+    return timed(trace, server, repeats=5)
 
 
 def apart(*, named: bool) -> dict[str, float]:

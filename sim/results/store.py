@@ -79,8 +79,7 @@ def load_summary(path: Path) -> dict[str, Any]:
     try:
         summary = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        reason = error.strerror
-        raise UserError(f"{file}: {reason}; accepted: a result folder") from None
+        raise UserError(f"{file}: {error.strerror}; accepted: a result folder") from None
     except ValueError as error:
         raise UserError(f"{file}: not JSON ({error}); accepted: a result folder") from None
     if not isinstance(summary, dict) or "requests" not in summary:

@@ -44,14 +44,15 @@ class Identities:
     def prompt_blocks(self, request_id: int, prompt_tokens: int) -> list[int]:
         """Identities of the full blocks of a prompt."""
         blocks = prompt_tokens // self._block_size
-        shared = self._shared_blocks(request_id)[:blocks]
+        shared = self._shared_blocks(request_id, blocks)
         return [*shared, *range(_unlike(request_id, len(shared)), _unlike(request_id, blocks), 2)]
 
     def answer_block(self, request: Request) -> int:
         """Identity of the block that the request's newest token completes."""
         return _unlike(request.id, len(request.identities))
 
-    def _shared_blocks(self, request_id: int) -> list[int]:
+    def _shared_blocks(self, request_id: int, most: int) -> list[int]:
+        """Identities of the leading blocks that prefix ids cover, at most so many."""
         if self._prefix_ids is None:
             return []
         blocks: list[int] = []
@@ -59,7 +60,9 @@ class Identities:
         for prefix_id in self._prefix_ids[request_id]:
             chain = self._chains.setdefault((parent, prefix_id), len(self._chains))
             parent = chain
-            blocks += range(chain * self._split << 1, (chain + 1) * self._split << 1, 2)
+            count = min(self._split, most - len(blocks))
+            first = chain * self._split
+            blocks += range(first << 1, (first + count) << 1, 2)
         return blocks
 
 

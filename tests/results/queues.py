@@ -79,6 +79,11 @@ def one_by_one(arrivals_ns: np.ndarray, pool_blocks: int = 1000, **columns: int)
     )
 
 
+def even_ns(load: float, count: int) -> np.ndarray:
+    """Arrivals at equal distances, which ask the server for `load` of what it can do."""
+    return (np.arange(count) * SERVICE_NS / load).astype(np.int64)
+
+
 def poisson_ns(load: float, count: int, seed: int = 1) -> np.ndarray:
     """Arrivals at random, so many that the server is asked for `load` of what it can do."""
     gaps = np.random.default_rng(seed).exponential(SERVICE_NS / load, count)
