@@ -37,6 +37,7 @@ TERMS = {
 """Terms that the step-time models share; one that is not here speaks for itself."""
 
 SAMPLED_STEPS = 2000
+GOLDEN_RATIO = (1 + 5**0.5) / 2
 
 SHAPE_COLUMNS = ("admitted", "finished", *STEP_COLUMNS[STEP_COLUMNS.index("decode_seqs") :])
 """Columns of a step that are fields of its `StepShape`."""
@@ -92,12 +93,15 @@ def _short_of_blocks(log: RunLog, policy: Policy) -> NDArray[np.bool_]:
 def step_terms(log: RunLog, latency: LatencyModel) -> dict[str, float]:
     """Share of the busy time by term of the step-time model, largest first.
 
-    Explains the steps at up to 2,000 instants, evenly spaced over the time in which steps ran.
+    Explains the steps at 2,000 instants, one in each of as many equal spans of the time in which
+    steps ran. Where in its span differs from one to the next, by multiples of the golden ratio, so
+    that steps which alternate regularly are not met at the same beat each time.
     """
     spent_ns = np.cumsum(log.step("end_ns") - log.step("start_ns"))
     if not len(spent_ns):
         return {}
-    instants = (np.arange(SAMPLED_STEPS) + 0.5) / SAMPLED_STEPS * spent_ns[-1]
+    spans = np.arange(SAMPLED_STEPS)
+    instants = (spans + spans * GOLDEN_RATIO % 1) / SAMPLED_STEPS * spent_ns[-1]
     sampled, times = np.unique(np.searchsorted(spent_ns, instants), return_counts=True)
     rows = log.steps[sampled][:, [STEP_COLUMNS.index(name) for name in SHAPE_COLUMNS]]
     totals: dict[str, float] = {}

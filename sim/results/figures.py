@@ -163,9 +163,10 @@ def _throughput(axes: Axes, log: RunLog) -> None:
 
 
 def _head(axes: Axes, title: str) -> None:
-    """Title at the left, legend at the right of one line above the panel."""
+    """Title at the left, legend (if anything was drawn) at the right of a line above the panel."""
     axes.set_title(title)
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, borderaxespad=0.2)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, borderaxespad=0.2)
 
 
 def _curve(axes: Axes, bins: Bins, clock: Clock, unit: float, color: str, label: str) -> None:

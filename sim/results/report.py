@@ -24,6 +24,9 @@ ROWS = {
     "queue": "queue before first step",
 }
 
+ORIGINS = {"analytic": "roofline of datasheets", "fitted": "fitted from public data"}
+"""Where step times come from, in words where the provenance needs them."""
+
 
 def print_report(summary: Summary, console: Console) -> None:
     """Print a summary, the content of `summary.json`, for a person to read."""
@@ -179,7 +182,8 @@ def _step_time(step_time: Summary) -> str:
     else:
         named = (f"{name} {share:.1%}" for name, share in error.items())
         quality = f"held-out error {', '.join(named)}"
-    line = f"{step_time['profile']} ({step_time['provenance']}), {quality}"
+    origin = ORIGINS.get(step_time["provenance"], step_time["provenance"])
+    line = f"{step_time['profile']} ({origin}), {quality}"
     outside = step_time["extrapolated_share"]
     return f"{line}; {outside:.0%} of steps outside its range" if outside else line
 

@@ -96,7 +96,7 @@ def test_no_latency_is_shown_where_nothing_finished() -> None:
     text = printed(summary(REFUSED))
     assert "TTFT" not in text
     assert "3 refused" in text
-    assert "9,000 [of] 8,192" in text
+    assert "9,000 [of] 8,192" in words(text)
 
 
 @runs
