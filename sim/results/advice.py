@@ -43,7 +43,10 @@ def relieve(
         return f"--kv-dtype fp8: about {log.pool_blocks:,} more blocks, twice as many as now"
     budget, seqs = policy.max_batched_tokens, policy.max_seqs
     if binding == "token_budget" and budget and compute_share < 0.5:
-        return f"raise --max-batched-tokens from {budget:,} to {2 * budget:,}"
+        return (
+            f"raise --max-batched-tokens from {budget:,} to {2 * budget:,}: prompts wait less, at "
+            "the price of longer gaps between tokens"
+        )
     if binding == "sequences" and compute_share < 0.5:
         used_share = _used_share_when_full(log, policy)
         if used_share <= ROOMY_SHARE:
