@@ -26,7 +26,7 @@ from pagecast.sim.results.store import save_results
 from pagecast.sim.results.verdict import judge
 from pagecast.sim.scenario import Scenario
 from pagecast.sim.simulate import Progress, Server, serve
-from pagecast.traces import load
+from pagecast.traces import load, sample_names
 from pagecast.traces.schema import Trace
 
 CAPACITY_REQUESTS = 4_000
@@ -41,6 +41,8 @@ class Run:
     """What a run gives: the summary, and the log behind it."""
 
     summary: Mapping[str, Any]
+    scenario: Mapping[str, Any]
+    """What was asked for, and nothing that followed from it: changed, it runs as if typed anew."""
     log: RunLog
     latencies: Latencies
 
@@ -59,7 +61,7 @@ class Run:
         save_results(
             folder,
             self.summary,
-            self.summary["scenario"],
+            self.scenario,
             frames,
             lambda target: draw_figures(self.log, self.latencies, target),
         )
@@ -78,9 +80,13 @@ def run_scenario(scenario: Scenario, progress: Progress | None = None) -> Run:
     log = serve(trace, setup.server, progress)
     measured = latencies(log)
     capacity = completion_rate(trace, setup.server)
-    verdict = judge(log, measured, setup.latency, setup.server.policy, scenario.kv.dtype, capacity)
+    groups = summarize(log, measured, slo, setup.kv_bytes_per_token)
+    missed = [limit for limit, check in groups.get("slo", {}).items() if not check["met"]]
+    verdict = judge(
+        log, measured, setup.latency, setup.server.policy, scenario.kv.dtype, capacity, missed
+    )
     summary = {
-        **summarize(log, measured, slo, setup.kv_bytes_per_token),
+        **groups,
         "load": {**verdict.as_dict(), "capacity_requests_per_s": capacity},
         "cost": _cost(log, setup),
         "simulation": {
@@ -97,10 +103,19 @@ def run_scenario(scenario: Scenario, progress: Progress | None = None) -> Run:
             "holdout_error": setup.latency.holdout_error,
         },
         "trace": _trace_facts(trace),
-        "notes": [*setup.notes, *trace.source.notes],
+        "notes": [*setup.notes, *_trace_notes(trace, setup.server)],
         "scenario": setup.resolved,
     }
-    return Run(summary, log, measured)
+    return Run(summary, _as_given(scenario), log, measured)
+
+
+def _as_given(scenario: Scenario) -> dict[str, Any]:
+    """The keys of a scenario without what follows from others; the trace by its whole path."""
+    document = scenario.model_dump(exclude_none=True)
+    file = Path(scenario.load.trace)
+    if scenario.load.trace not in sample_names() and file.exists():
+        document["load"]["trace"] = str(file.resolve())
+    return document
 
 
 def prepared(scenario: Scenario) -> Trace:
@@ -153,6 +168,13 @@ def _joules(log: RunLog, setup: Setup) -> float:
     busy_s = float((log.step("end_ns") - log.step("start_ns")).sum()) / 1e9
     idle_s = run_s(log) - busy_s
     return setup.gpus * (busy_s * setup.gpu.tdp_w + idle_s * setup.gpu.idle_w)
+
+
+def _trace_notes(trace: Trace, server: Server) -> list[str]:
+    notes = list(trace.source.notes)
+    if server.policy.prefix != "off" and trace.prefix_ids is None:
+        notes.append("the trace has no prefix_ids, so that the prefix cache finds nothing shared")
+    return notes
 
 
 def _trace_facts(trace: Trace) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def _check_combinations(policy: Policy) -> None:
         and policy.reserve != "max_len",
         "prefix block_hash needs kv_layout paged": policy.prefix != "off"
         and policy.kv_layout != "paged",
-        "preemption never needs a reserve that claims all at admission (one of "
+        "preemption never needs a reserve that claims all at admission (policy.reserve one of "
         f"{', '.join(rules.CLAIMED_AT_ADMISSION)})": policy.preemption == "never"
         and not policy.reserves_all,
     }

@@ -37,6 +37,9 @@ def relieve(
     Larger batches do not complete more where compute takes most of the step's time, so that more
     tokens or sequences a step are then left out.
     """
+    less = reserve_less(log) if policy.reserve == "max_len" else None
+    if less and binding in ("batching", "kv_blocks"):
+        return less
     if binding == "batching":
         return f"a preset that admits at any step; batching is {policy.batching}"
     if binding == "kv_blocks" and kv_dtype in ("bf16", "fp16"):
@@ -65,12 +68,35 @@ def more_replicas(offered_share: float) -> str:
     return f"{replicas} replicas, each asked for {offered_share / replicas:.0%} of its capacity"
 
 
-def headroom(offered_share: float) -> str:
-    """What a run that is far from saturation leaves room for."""
-    if math.isnan(offered_share):
-        return "nothing to change: no limit was reached"
-    times = UNSTABLE_SHARE / offered_share
-    return f"nothing to change: load may grow {times:.1f} times before latencies become unstable"
+def headroom() -> str:
+    """What a run that is far from saturation leaves room for: bursts decide, so that a run tells."""
+    return "nothing to change; --rate-scale shows how much more load it takes"
+
+
+def shorten_gaps(policy: Policy, offered_share: float) -> str:
+    """What brings tokens closer together when a limit on the gaps between them is missed."""
+    budget, seqs = policy.max_batched_tokens, policy.max_seqs
+    if budget and budget // 2 >= seqs:
+        return (
+            f"lower --max-batched-tokens from {budget:,} to {budget // 2:,}: gaps between tokens "
+            "shrink, at the price of longer waits for the first"
+        )
+    return more_replicas(offered_share)
+
+
+def reserve_less(log: RunLog) -> str | None:
+    """A shorter context, where each request reserves more than twice what the longest one uses."""
+    running = log.step("running")
+    if not running.any():
+        return None
+    reserved = int((log.step("claimed_blocks") // running.clip(min=1)).max()) * log.block_size
+    longest = int((log.prompt_tokens + log.output_tokens).max())
+    if reserved < 2 * longest:
+        return None
+    return (
+        f"--max-model-len {longest}: each request reserves {reserved:,} tokens, and the longest "
+        f"uses {longest:,}"
+    )
 
 
 def _used_share_when_full(log: RunLog, policy: Policy) -> float:

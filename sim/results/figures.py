@@ -121,6 +121,7 @@ def _queue(axes: Axes, log: RunLog) -> None:
         _curve(axes, binned(log, column, SPANS), clock, 1.0, color, column)
     axes.set(xlabel=f"{clock.name}; {CURVE}")
     axes.set_ylim(bottom=0)
+    axes.yaxis.get_major_locator().set_params(integer=True)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     _head(axes, "Requests")
 

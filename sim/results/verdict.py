@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from pagecast.sim.results.advice import (
     headroom,
     more_replicas,
     relieve,
+    shorten_gaps,
 )
 from pagecast.sim.results.binding import by_kind, largest, step_terms, waits
 from pagecast.sim.results.latency import Latencies
@@ -67,6 +69,7 @@ def judge(
     policy: Policy,
     kv_dtype: str,
     capacity_requests_per_s: float | None = None,
+    missed_limits: Sequence[str] = (),
 ) -> Verdict:
     """Judge a run.
 
@@ -78,6 +81,7 @@ def judge(
         kv_dtype: how it stores KV entries, for advice.
         capacity_requests_per_s: completion rate of the same requests, all present at time 0. If
             not given it is estimated by `steady_requests_per_s`, or the growth of the queue tells.
+        missed_limits: keys of the service level objectives that the run missed.
     """
     if not (log.outcome == Outcome.FINISHED).any():
         return _nothing_done(log)
@@ -89,10 +93,13 @@ def judge(
     unstable = saturated or offered_share >= UNSTABLE_SHARE or waiting_makes_tail(latencies)
     kinds = by_kind(terms)
     binding = largest(waits_share if crowded else kinds)
-    if crowded:
+    gaps_missed = any(limit.startswith(("itl", "tpot")) for limit in missed_limits)
+    if gaps_missed and not saturated:
+        advice = shorten_gaps(policy, offered_share)
+    elif crowded:
         advice = relieve(log, policy, kv_dtype, binding, offered_share, kinds.get("compute", 0.0))
     else:
-        advice = more_replicas(offered_share) if unstable else headroom(offered_share)
+        advice = more_replicas(offered_share) if unstable or missed_limits else headroom()
     clauses = (
         wording.demand(log, saturated, unstable, offered_share),
         wording.waiting(log, waits_share) if crowded else "requests hardly wait",

@@ -35,7 +35,8 @@ def demand(log: RunLog, saturated: bool, unstable: bool, offered_share: float) -
     if saturated:
         return f"Saturated: {asks}, so that requests pile up; {UNSTABLE}"
     if unstable and offered_share >= UNSTABLE_SHARE:
-        return f"Near saturation: {asks}; {UNSTABLE}"
+        where = "Near" if offered_share < 1 else "Beyond"
+        return f"{where} saturation: {asks}; {UNSTABLE}"
     if unstable:
         return f"Overloaded at times: {asks} on average, but at times for more; {UNSTABLE}"
     if math.isnan(offered_share):

@@ -98,6 +98,30 @@ def test_options_win_over_the_file_and_set_over_both(pagecast: Any, tmp_path: Pa
     assert scenario["load"]["limit"] == 10
 
 
+@pytest.mark.parametrize(
+    "change",
+    [("--preset", "static"), ("--gpu", "h100"), ("--kv-dtype", "fp8"), ("--max-model-len", "9000")],
+    ids=lambda change: change[0],
+)
+def test_a_written_scenario_with_one_change_runs_as_if_typed_anew(
+    pagecast: Any, tmp_path: Path, change: tuple[str, str]
+) -> None:
+    """What followed from the old choice (blocks, limits, price) must follow from the new one."""
+    assert pagecast("run", *SAMPLE, "--out", tmp_path / "run")[0] == 0
+    again = json.loads(pagecast("run", tmp_path / "run/scenario.yaml", *change, "--json")[1])
+    anew = json.loads(pagecast("run", *SAMPLE, *change, "--json")[1])
+    for summary in (again, anew):
+        del summary["simulation"]["wall_s"]
+    assert again == anew
+
+
+def test_notes_reach_the_reader(pagecast: Any) -> None:
+    _, out, _ = pagecast("run", *SAMPLE, "--kv-blocks", 2000)
+    text = " ".join(out.split())
+    assert "vLLM would not start without --max-model-len" in text
+    assert "3,800 requests after the first 200 left out" in text
+
+
 def test_what_does_not_fit_is_counted_and_explained(pagecast: Any, tmp_path: Path) -> None:
     """50 blocks, 49 of them usable: prompts of 1,002 tokens need 63."""
     trace = tmp_path / "trace.csv"

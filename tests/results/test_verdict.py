@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from queues import ONE_BY_ONE, SERVICE_NS, OneStep, even_ns, one_by_one, poisson_ns, turned_away
 
-from pagecast.engine.core.presets import PRESETS
-from pagecast.sim.results.advice import headroom, more_replicas, relieve
+from pagecast.engine.core.presets import PRESETS, preset
+from pagecast.sim.results.advice import headroom, more_replicas, relieve, shorten_gaps
 from pagecast.sim.results.latency import latencies
 from pagecast.sim.results.log import RunLog
 from pagecast.sim.results.verdict import Verdict, judge
@@ -53,7 +53,7 @@ def test_steps_bind_where_nobody_waits() -> None:
     assert "requests hardly wait; 50% of step time is bandwidth, mostly reading weights" in (
         judged.sentence
     )
-    assert judged.advice == headroom(judged.offered_share)
+    assert judged.advice == headroom()
 
 
 def test_the_sentence_ends_with_the_p99_of_the_first_token() -> None:
@@ -135,3 +135,11 @@ def test_replicas_are_the_fewest_that_stay_stable(load: float) -> None:
     replicas = int(more_replicas(load).split()[0])
     assert load / replicas <= 0.85
     assert replicas == 2 or load / (replicas - 1) > 0.85
+
+
+def test_advice_knows_the_limits_that_were_missed() -> None:
+    run = one_by_one(even_ns(0.5, 500))
+    policy = replace(preset("vllm-v1"), max_batched_tokens=2048, max_seqs=256)
+    assert shorten_gaps(policy, 0.5).startswith("lower --max-batched-tokens from 2,048 to 1,024")
+    assert shorten_gaps(replace(policy, max_batched_tokens=300), 0.5) == more_replicas(0.5)
+    assert verdict(run).advice == headroom()
