@@ -116,12 +116,14 @@ def _latency(axes: Axes, latencies: Latencies) -> None:
 
 
 def _queue(axes: Axes, log: RunLog) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     clock = _clock(log)
     for column, color in (("waiting", ORANGE), ("running", BLUE)):
         _curve(axes, binned(log, column, SPANS), clock, 1.0, color, column)
     axes.set(xlabel=f"{clock.name}; {CURVE}")
     axes.set_ylim(bottom=0)
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     _head(axes, "Requests")
 
