@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from pagecast.cli.output import emit_json
@@ -48,11 +49,11 @@ def _print(facts: dict[str, Any], console: Console) -> None:
     source = facts["source"]
     aside = ", ".join(f"{count:,} {why}" for why, count in source["set_aside"].items()) or "none"
     console.print(
-        f"[bold]{source['path']}[/bold]: read as {source['format']}, {source['rows_read']:,} rows "
-        f"read, {source['rows_kept']:,} kept, set aside: {aside}"
+        f"[bold]{escape(source['path'])}[/bold]: read as {source['format']}, "
+        f"{source['rows_read']:,} rows read, {source['rows_kept']:,} kept, set aside: {aside}"
     )
     for note in source["notes"]:
-        console.print(f"note: {note}", style="dim")
+        console.print(f"note: {note}", style="dim", markup=False)
     console.print()
     console.print(_arrivals(facts))
     console.print()

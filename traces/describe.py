@@ -61,8 +61,10 @@ def _dispersion(trace: Trace, window_s: int) -> float | None:
     whole = int(window[-1])
     if whole < 2:
         return None
-    counts = np.bincount(window[window < whole], minlength=whole)
-    return float(counts.var() / counts.mean())
+    # Only the windows that hold arrivals are kept: between two stamps may lie a billion others.
+    _, counts = np.unique(window[window < whole], return_counts=True)
+    mean = counts.sum() / whole
+    return float((np.square(counts).sum() / whole - mean**2) / mean)
 
 
 def _lengths(tokens: Ints) -> dict[str, float]:

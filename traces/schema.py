@@ -87,6 +87,8 @@ class Trace:
     def scaled_rate(self, factor: float) -> Trace:
         """Arrivals `factor` times as fast: stamps divided, to the nearest nanosecond.
 
+        The division is in double precision: beyond 104 days stamps lose single nanoseconds.
+
         Raises:
             UserError: if the last of them would arrive centuries later.
         """

@@ -85,6 +85,9 @@ def _head(path: Path) -> bytes:
     """The first bytes of a file that can be a trace at all."""
     if path.is_dir():
         raise at(path, None, "is a folder", "a trace file")
+    if path.exists() and not path.is_file():
+        # Read once to recognise it, it would give the rest of its rows only.
+        raise at(path, None, "is a pipe or a device", "a trace file")
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)

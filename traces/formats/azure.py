@@ -39,7 +39,7 @@ def read(path: Path) -> Trace:
         arrival_ns=stamps - stamps[0],
         prompt_tokens=table.tokens("ContextTokens"),
         output_tokens=table.tokens("GeneratedTokens"),
-        source=Source(str(path), "azure", rows, rows),
+        source=Source(str(path), "azure", rows, rows, notes=table.notes_beside(REQUIRED)),
     )
 
 

@@ -46,10 +46,5 @@ def trace_of(
 
 
 def _notes(table: Table, rounded: int) -> list[str]:
-    notes = []
-    if rounded:
-        notes.append(f"{rounded:,} arrival times rounded to whole nanoseconds")
-    unknown = [str(name) for name in table.columns if name not in (*REQUIRED, *OPTIONAL)]
-    if unknown:
-        notes.append(f"columns not used: {', '.join(unknown)}")
-    return notes
+    digits = f"{rounded:,} arrival times rounded to whole nanoseconds"
+    return [*([digits] if rounded else []), *table.notes_beside((*REQUIRED, *OPTIONAL))]

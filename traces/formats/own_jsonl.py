@@ -42,11 +42,21 @@ def read(path: Path) -> Trace:
 def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
     """One line; decimal numbers stay exact."""
     try:
-        row = json.loads(line, parse_float=Decimal)
+        row = json.loads(line, parse_float=Decimal, object_pairs_hook=_each_key_once)
+        if b"\\u" in line:  # an escape can spell half a character, which no column can hold
+            json.dumps(row, ensure_ascii=False, default=str).encode()
     except (ValueError, RecursionError) as error:
         raise at(path, number, f"is no JSON ({error})", "one JSON object a line") from None
     if not isinstance(row, dict):
         raise at(path, number, f"is {type(row).__name__}", "one JSON object a line")
+    return row
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)} stands twice")
     return row
 
 

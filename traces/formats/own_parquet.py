@@ -27,13 +27,16 @@ def read(path: Path) -> Trace:
         TraceError: if it cannot be read, or for the first cell that is not accepted.
     """
     try:
-        frame: pd.DataFrame = pq.read_table(path).to_pandas()
+        # As it is stored: no column hidden in an index, no whole number made a float by a null.
+        frame: pd.DataFrame = pq.read_table(path).to_pandas(
+            ignore_metadata=True, integer_object_nulls=True
+        )
     except (pa.ArrowException, OSError) as error:
         raise at(path, None, f"is no Parquet that can be read ({error})", "Parquet") from None
     return trace_of(Table(path, frame, np.arange(1, len(frame) + 1)), "parquet", _ids)
 
 
 def _ids(cell: object) -> tuple[int, ...] | None:
-    if not isinstance(cell, np.ndarray) or cell.dtype.kind not in "iu":
+    if not isinstance(cell, np.ndarray) or (len(cell) and cell.dtype.kind not in "iu"):
         return None
     return tuple(cell.tolist())

@@ -6,14 +6,17 @@ the first offending row looked up.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pagecast.traces.errors import at
@@ -21,20 +24,27 @@ from pagecast.traces.schema import NOT_GIVEN, Floats, Ints
 
 NS_PER_S = 1_000_000_000
 MAX_TOKENS = 1 << 40
+LATEST_STAMP_NS = 1 << 62
+PLAIN_SECONDS = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A file as columns; `lines[i]` is the line of the file that row i came from."""
+    """A file as columns; `lines[i]` is the line of the file that row i came from.
+
+    notes: what the reader of the file left out.
+    """
 
     path: Path
     columns: pd.DataFrame
     lines: NDArray[np.int64]
+    notes: tuple[str, ...] = ()
 
     def fail(self, row: int, column: str, problem: str, accepted: str) -> Exception:
         """The error for a cell."""
-        value = self.columns[column].iloc[row]
-        return at(self.path, int(self.lines[row]), f"{column} {value!r} {problem}", accepted)
+        found = f"{column} {_shown(self.columns[column].iloc[row])} {problem}"
+        return at(self.path, int(self.lines[row]), found, accepted)
 
     def need(self, names: Sequence[str]) -> None:
         """Raise TraceError unless there are rows, and all of these columns."""
@@ -46,17 +56,24 @@ class Table:
         if not len(self.columns):
             raise at(self.path, None, "has a header and no rows", "a row for each request")
 
+    def notes_beside(self, known: Sequence[str]) -> list[str]:
+        """The notes of this table, and one that names the columns that are not known."""
+        unknown = [str(name) or "(no name)" for name in self.columns if name not in known]
+        return [*self.notes, *([f"columns not used: {', '.join(unknown)}"] if unknown else [])]
+
     def tokens(self, column: str) -> Ints:
         """A column of token counts, each a whole number from 1."""
         return self._whole(column, 1, "a whole number of tokens from 1")
 
     def optional_whole(self, column: str, least: int, accepted: str) -> Ints | None:
         """A column of whole numbers, NOT_GIVEN where a cell is empty; None without the column."""
-        if column not in self.columns:
-            return None
+        return self.whole(column, least, accepted) if column in self.columns else None
+
+    def whole(self, column: str, least: int, accepted: str) -> Ints:
+        """A column of whole numbers, NOT_GIVEN where a cell is empty."""
         values = self.columns[column]
         empty = _empty(values)
-        filled = self.columns.assign(**{column: values.where(~empty, str(least))})
+        filled = self.columns.assign(**{column: values.astype(object).where(~empty, least)})
         numbers = Table(self.path, filled, self.lines)._whole(column, least, accepted)
         return np.where(empty, NOT_GIVEN, numbers)
 
@@ -85,12 +102,13 @@ class Table:
         A number beyond nine fraction digits is rounded half to even.
         """
         values = self.columns[column]
-        if pd.api.types.is_integer_dtype(values):
-            return values.to_numpy(np.int64) * NS_PER_S, 0
+        at_once = _all_ns(values)
+        if at_once is not None:
+            return at_once, 0
         stamps, rounded = np.empty(len(values), dtype=np.int64), 0
         for row, value in enumerate(values):
             exact = _exact_ns(value)
-            if exact is None or not 0 <= exact < 1 << 62:
+            if exact is None or not 0 <= exact < LATEST_STAMP_NS:
                 raise self.fail(row, column, "is no arrival time", "seconds from 0, such as 12.5")
             whole = int(exact.to_integral_value())
             stamps[row] = whole
@@ -102,8 +120,8 @@ class Table:
         back = np.flatnonzero(np.diff(stamps) < 0)
         if len(back):
             row = int(back[0]) + 1
-            above = self.columns[column].iloc[row - 1]
-            raise self.fail(row, column, f"lies before {above!r} in the row above",
+            above = _shown(self.columns[column].iloc[row - 1])
+            raise self.fail(row, column, f"lies before {above} in the row above",
                             "rows in the order of arrival")  # fmt: skip
 
     def _whole(self, column: str, least: int, accepted: str) -> Ints:
@@ -123,6 +141,11 @@ class Table:
             raise self.fail(int(rows[0]), column, problem, accepted)
 
 
+def _shown(value: object) -> str:
+    """A cell as a message names it: text in quotes, a number as it would be written."""
+    return repr(value) if isinstance(value, str) else str(value)
+
+
 def _empty(values: pd.Series[Any]) -> NDArray[np.bool_]:
     empty: NDArray[np.bool_] = (values.isna() | (values.astype(str).str.strip() == "")).to_numpy()
     return empty
@@ -135,18 +158,31 @@ def _is_flag(values: pd.Series[Any]) -> NDArray[np.bool_]:
     return np.array([isinstance(value, bool) for value in values], dtype=bool)
 
 
-def _exact_ns(value: object) -> Decimal | None:
-    try:
-        exact = Decimal(str(value).strip()) * NS_PER_S
-    except InvalidOperation:
+def _all_ns(seconds: pd.Series[Any]) -> Ints | None:
+    """Decimal seconds as nanoseconds; None if one of them needs a closer look.
+
+    Arrow is shown plain digits only: some exponents crash it.
+    """
+    texts = seconds.astype(str).str.strip()
+    if not texts.str.fullmatch(PLAIN_SECONDS).fillna(False).all():
         return None
-    return exact if exact.is_finite() and not isinstance(value, bool) else None
+    exact = pa.array(texts, pa.string()).cast(pa.decimal128(18, 9))
+    ns = pc.multiply(exact, pa.scalar(Decimal(NS_PER_S), pa.decimal128(10, 0)))
+    stamps: Ints = ns.cast(pa.int64()).to_numpy()
+    return stamps
+
+
+def _exact_ns(seconds: object) -> Decimal | None:
+    text = str(seconds).strip()
+    return Decimal(text) * NS_PER_S if NUMBER.fullmatch(text) else None
 
 
 def prefix_ids(
     table: Table, prompt_tokens: Ints, parse: Callable[[object], tuple[int, ...] | None]
 ) -> tuple[list[tuple[int, ...]] | None, int | None]:
     """The columns prefix_ids and prefix_block_tokens, checked against the prompts.
+
+    A request without ids may leave both cells empty.
 
     Args:
         table: where they may be.
@@ -156,19 +192,33 @@ def prefix_ids(
     if "prefix_ids" not in table.columns:
         return None, None
     table.need(("prefix_ids", "prefix_block_tokens"))
-    sizes = table.tokens("prefix_block_tokens")
-    if len(set(sizes.tolist())) > 1:
-        row = int(np.flatnonzero(sizes != sizes[0])[0])
-        raise table.fail(row, "prefix_block_tokens", f"differs from {sizes[0]} above",
-                         "one block size for the whole file")  # fmt: skip
-    size, ids = int(sizes[0]), []
-    for row, cell in enumerate(table.columns["prefix_ids"]):
-        parsed = parse(cell)
+    cells = table.columns["prefix_ids"]
+    ids = []
+    for row, (cell, gone) in enumerate(zip(cells, cells.isna(), strict=True)):
+        parsed = () if gone else parse(cell)
         if parsed is None:
             raise table.fail(row, "prefix_ids", "is no list of ids", "whole numbers")
-        most = -(-int(prompt_tokens[row]) // size)
-        if len(parsed) > most:
-            raise table.fail(row, "prefix_ids", f"has {len(parsed)} ids, but {prompt_tokens[row]} "
-                             f"tokens are {most} blocks of {size}", "at most as many")  # fmt: skip
         ids.append(parsed)
+    blocks = np.array([len(parsed) for parsed in ids])
+    size = _block_tokens(table, blocks > 0)
+    if size is None:
+        return None, None
+    most = -(-prompt_tokens // size)
+    for row in np.flatnonzero(blocks > most)[:1].tolist():
+        raise table.fail(row, "prefix_ids", f"has {blocks[row]} ids, but {prompt_tokens[row]} "
+                         f"tokens are {most[row]} blocks of {size}", "at most as many")  # fmt: skip
     return ids, size
+
+
+def _block_tokens(table: Table, needed: NDArray[np.bool_]) -> int | None:
+    """The one block size of a file, which stands wherever it is needed; None if nowhere."""
+    name, accepted = "prefix_block_tokens", "a whole number of tokens from 1"
+    sizes = table.whole(name, 1, accepted)
+    given = sizes != NOT_GIVEN
+    table.refuse(name, needed & ~given, "is missing beside prefix_ids", accepted)
+    if not given.any():
+        return None
+    size = int(sizes[given][0])
+    table.refuse(name, given & (sizes != size), f"differs from {size} above",
+                 "one block size for the whole file")  # fmt: skip
+    return size
