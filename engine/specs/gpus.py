@@ -26,6 +26,7 @@ class GpuSpec:
     bf16_tflops: float
     link_gb_s: float
     host_link_gb_s: float
+    host_copy_us: float
     cache_mib: float
     tdp_w: float
     idle_w: float

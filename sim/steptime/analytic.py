@@ -11,6 +11,7 @@ contexts in a batch cost more than equal ones.
 
 from __future__ import annotations
 
+from pagecast.engine.core.costs import PreemptCost
 from pagecast.engine.core.step import StepShape
 from pagecast.engine.specs.gpus import GpuSpec
 from pagecast.engine.specs.model_spec import ModelSpec
@@ -39,6 +40,9 @@ class AnalyticModel:
         tp: GPUs that share a copy of the model.
         weight_dtype, kv_dtype: names as in `engine.specs.geometry`.
         block_size: tokens of a KV block, for blocks that are swapped or copied.
+        swap_copies: `batched` gathers the blocks that move and issues one copy for K and V of each
+            layer, `per_block` issues one for each block (vLLM V0).
+        swap_overlap: share of a swap that can hide behind the rest of its step.
 
     Raises:
         UserError: for an unknown type, or a tp that the model's heads do not allow.
@@ -57,10 +61,13 @@ class AnalyticModel:
         weight_dtype: str = "bf16",
         kv_dtype: str = "bf16",
         block_size: int = 16,
+        swap_copies: str = "batched",
+        swap_overlap: float = 0.0,
     ) -> None:
         self.coefficients: Coefficients = coefficients(
-            model, gpu, tp, weight_dtype, kv_dtype, block_size
+            model, gpu, tp, weight_dtype, kv_dtype, block_size, swap_copies
         )
+        self.swap_overlap = swap_overlap
         self._decode_ns: dict[int, float] = {}
         """Step times of decodes by their number, but for the reading of their contexts."""
 
@@ -77,6 +84,21 @@ class AnalyticModel:
     def explain(self, shape: StepShape) -> dict[str, float]:
         """Seconds of a step by term; `TERMS` names them."""
         return {name: ns / 1e9 for name, ns in zip(TERMS, self._terms_ns(shape), strict=True)}
+
+    def preempt_cost(self) -> PreemptCost:
+        """What bringing a request back costs, for rules that compare recompute with swap.
+
+        A token computed again shares its step with others, whose reading of the weights is paid
+        anyway: it costs its arithmetic.
+        """
+        c = self.coefficients
+        expert_token = 0.0 if c.experts is None else c.experts.token_ns
+        return PreemptCost(
+            token_ps=round((c.linear_token + expert_token + c.all_reduce_token) * 1000),
+            pair_ps=round((c.pair + c.window_pair) * 1000),
+            block_ns=round(c.swap_block),
+            call_ns=round(c.swap_call),
+        )
 
     def in_range(self, shape: StepShape) -> bool:
         """True: no range was measured, so that no shape is outside of it."""
@@ -134,18 +156,22 @@ class AnalyticModel:
             else:
                 compute += head
 
+        sample, copy = rows * c.sample_row, shape.copied_blocks * c.copy_block
+        host = HOST_STEP_NS + sequences * HOST_SEQUENCE_NS
+        swap = 0.0
+        if shape.swapped_out_blocks or shape.swapped_in_blocks:
+            device = weights + compute + attention + kv_read + sample + all_reduce + launch
+            swap = self._swap_ns(shape, device)
         return (
-            weights,
-            compute,
-            attention,
-            kv_read,
-            rows * c.sample_row,
-            all_reduce,
-            launch,
-            (shape.swapped_out_blocks + shape.swapped_in_blocks) * c.swap_block,
-            shape.copied_blocks * c.copy_block,
-            HOST_STEP_NS + sequences * HOST_SEQUENCE_NS,
-        )
+            weights, compute, attention, kv_read, sample, all_reduce, launch, swap, copy, host,
+        )  # fmt: skip
+
+    def _swap_ns(self, shape: StepShape, device_ns: float) -> float:
+        """Moving blocks over the host link, as far as it does not hide behind the device's work."""
+        out, back = shape.swapped_out_blocks, shape.swapped_in_blocks
+        c = self.coefficients
+        swap = (out + back) * c.swap_block + ((out > 0) + (back > 0)) * c.swap_call
+        return swap - min(self.swap_overlap * swap, device_ns)
 
 
 def _only_decodes(shape: StepShape) -> bool:

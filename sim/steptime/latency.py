@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from pagecast.engine.core.costs import PreemptCost
 from pagecast.engine.core.step import StepShape
 
 
@@ -30,6 +31,9 @@ class LatencyModel(Protocol):
 
     def explain(self, shape: StepShape) -> dict[str, float]:
         """Seconds of a step by term; their sum is its duration before rounding."""
+
+    def preempt_cost(self) -> PreemptCost:
+        """What bringing a request back costs, for rules that compare recompute with swap."""
 
     def in_range(self, shape: StepShape) -> bool:
         """Whether a shape is within what the model was made from."""

@@ -21,18 +21,19 @@ from pagecast.sim.steptime import efficiency
 class ExpertTimes(dict[int, tuple[float, float]]):
     """Time of all experts of a step by its number of tokens, as (read_ns, 0) or (0, compute_ns).
 
-    T tokens that visit k of E experts at random read E·(1 − (1 − k/E)^T) of them.
+    T tokens that visit k of E experts at random read E·(1 − (1 − k/E)^T) of them. `token_ns` is
+    the arithmetic of one token.
     """
 
     def __init__(self, missed_share: float, read_all_ns: float, token_ns: float) -> None:
         super().__init__()
         self._missed_share = missed_share
         self._read_all_ns = read_all_ns
-        self._token_ns = token_ns
+        self.token_ns = token_ns
 
     def __missing__(self, tokens: int) -> tuple[float, float]:
         read_ns = self._read_all_ns * (1 - self._missed_share**tokens)
-        compute_ns = self._token_ns * tokens
+        compute_ns = self.token_ns * tokens
         times = (read_ns, 0.0) if read_ns > compute_ns else (0.0, compute_ns)
         self[tokens] = times
         return times
@@ -48,6 +49,7 @@ class Coefficients:
         context; window_pair, window_kv_token: of layers that attend to the last `window` tokens.
     all_reduce_step, all_reduce_token: all reductions over ranks, by step and by token.
     launch_step: starting and draining the kernels of all layers.
+    swap_block, swap_call: moving one KV block over the host link, and setting out to, by direction.
     """
 
     linear_read: float
@@ -65,17 +67,25 @@ class Coefficients:
     all_reduce_token: float
     launch_step: float
     swap_block: float
+    swap_call: float
     copy_block: float
 
 
 def coefficients(
-    model: ModelSpec, gpu: GpuSpec, tp: int, weight_dtype: str, kv_dtype: str, block_size: int
+    model: ModelSpec,
+    gpu: GpuSpec,
+    tp: int,
+    weight_dtype: str,
+    kv_dtype: str,
+    block_size: int,
+    swap_copies: str,
 ) -> Coefficients:
     """The roofline of a model on a GPU.
 
     A rank computes its share of every layer. A query-key pair is 4·head_dim FLOPs per query head,
     a token 2 per weight; two all-reduces a layer move 2·(tp − 1)/tp of a token's hidden state each
-    (ring).
+    (ring). K and V of each layer are swapped by a copy of their own, one for all blocks if they
+    are `batched`, else one for each.
 
     Raises:
         UserError: for an unknown type, or a tp that the model's heads do not allow.
@@ -97,6 +107,7 @@ def coefficients(
     head_elements = counts.head or counts.embedding
     small_bytes = (counts.routers + counts.small) * wide_bytes
     reductions = 2 * model.layers if tp > 1 else 0
+    copies_ns = 2 * model.layers * gpu.host_copy_us * 1000
     return Coefficients(
         linear_read=(counts.linear * linear_bytes + small_bytes) * byte,
         linear_token=2 * (counts.linear + counts.routers) * flop,
@@ -112,7 +123,9 @@ def coefficients(
         all_reduce_step=reductions * efficiency.ALL_REDUCE_CALL_S * 1e9,
         all_reduce_token=reductions * 2 * (tp - 1) / tp * model.hidden * wide_bytes * link_byte,
         launch_step=model.layers * efficiency.KERNELS_PER_LAYER * efficiency.KERNEL_S * 1e9,
-        swap_block=block_size * token_bytes / (gpu.host_link_gb_s * efficiency.HOST_LINK),
+        swap_block=block_size * token_bytes / (gpu.host_link_gb_s * efficiency.HOST_LINK)
+        + (copies_ns if swap_copies == "per_block" else 0.0),
+        swap_call=copies_ns if swap_copies == "batched" else 0.0,
         copy_block=2 * block_size * token_bytes * byte,
     )
 

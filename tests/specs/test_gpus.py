@@ -51,6 +51,7 @@ def test_half_the_bits_are_twice_the_peak_where_the_chip_has_them(name: str) -> 
         assert peak is None or 1.99 < peak / card.bf16_tflops < 4.03
     assert 0 < card.idle_w < card.tdp_w
     assert card.price_per_hour > 0
+    assert 5 <= card.host_copy_us <= 7
     assert card.host_link_gb_s <= card.link_gb_s < card.memory_bandwidth_gb_s
 
 

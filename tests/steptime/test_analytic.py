@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -159,6 +160,33 @@ def test_swapped_blocks_cross_the_host_link() -> None:
     seconds = AnalyticModel(llama, card, block_size=16).explain(shape)["swap"]
     # 128 blocks of 2 MiB at no more than the 32 GB/s of PCIe 4.0.
     assert 256 * 2**20 / 32e9 <= seconds <= 1.5 * 256 * 2**20 / 32e9
+
+
+def swap_s(**how: Any) -> float:
+    shape = decodes(64, 1000)
+    shape.swapped_out_blocks = 128
+    return AnalyticModel(model("llama-3.1-8b"), gpu("a100-80gb"), **how).explain(shape)["swap"]
+
+
+def test_blocks_that_move_one_by_one_pay_for_every_copy() -> None:
+    """64 tensors (K and V of 32 layers): one copy each at 6 us, or one for each of 128 blocks."""
+    assert swap_s(swap_copies="per_block") - swap_s() == pytest.approx(127 * 64 * 6e-6)
+
+
+def test_a_swap_hides_behind_the_step_as_far_as_there_is_a_step() -> None:
+    assert swap_s(swap_overlap=0.25) == pytest.approx(0.75 * swap_s())
+    assert swap_s(swap_overlap=1.0, swap_copies="per_block") > 0
+
+
+def test_preemption_costs_what_the_step_would() -> None:
+    """A prompt of 8,192 tokens is bound by arithmetic: the step is its tokens and pairs."""
+    for latency in MODELS[:1]:
+        cost, terms = latency.preempt_cost(), latency.explain(prefill(8192))
+        step_s = terms["compute"] + terms["attention"] + terms["all_reduce"]
+        assert cost.recompute_ns(8192) / 1e9 == pytest.approx(step_s, rel=0.01)
+    shape = StepShape()
+    shape.swapped_out_blocks = shape.swapped_in_blocks = 500
+    assert cost.swap_ns(500) / 1e9 == pytest.approx(latency.explain(shape)["swap"], rel=0.001)
 
 
 def test_it_is_a_latency_model() -> None:
