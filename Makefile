@@ -3,7 +3,7 @@ export PAGECAST_DATA ?= $(abspath ../shared)
 BIN := .venv/bin
 WHEEL := build/wheel
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench bench-watermark clean
 
 demo: .venv/base ## replay the bundled sample and draw its figures
 	$(BIN)/pagecast run --trace azure_conv_like --model llama-3.1-8b --gpu a100-80gb \
@@ -24,6 +24,9 @@ check: .venv/test ## ruff here; mypy and import-linter on the built wheel, which
 
 bench: .venv/test ## print the simulator's speed
 	$(BIN)/python -m benchmarks
+
+bench-watermark: .venv/test ## replay a published sweep of the low watermark beside its figures
+	$(BIN)/python benchmarks/watermark.py
 
 clean:
 	rm -rf .venv build dist runs *.egg-info

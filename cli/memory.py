@@ -14,6 +14,7 @@ from pagecast.engine.core.errors import UserError
 from pagecast.engine.core.presets import auto_limits
 from pagecast.engine.specs.geometry import parameters
 from pagecast.engine.specs.gpus import gpu as find_gpu
+from pagecast.engine.specs.kv_format import KvFormat
 from pagecast.engine.specs.models import model as find_model
 from pagecast.engine.specs.overheads import GIB
 from pagecast.engine.specs.pool import Deployment, PoolPlan, kv_pool
@@ -26,7 +27,9 @@ def memory(
     weight_dtype: Annotated[str, typer.Option(help="bf16 | fp16 | fp32 | fp8 | int8 | int4.")] = (
         "bf16"
     ),
-    kv_dtype: Annotated[str, typer.Option(help="bf16 | fp16 | fp32 | fp8 | int8.")] = "bf16",
+    kv_dtype: Annotated[
+        str, typer.Option(help="bf16 | fp16 | fp32 | fp8 | int8; or int8:layers=2,tokens=64.")
+    ] = "bf16",
     block_size: Annotated[int, typer.Option(min=1, help="Tokens in a KV block.")] = 16,
     gpu_memory_utilization: Annotated[
         float, typer.Option(min=0.01, max=1, help="Share of the GPU's memory to use.")
@@ -67,7 +70,7 @@ def memory(
         gpu=card,
         tp=tp,
         weight_dtype=weight_dtype,
-        kv_dtype=kv_dtype,
+        kv_dtype=str(KvFormat.parse(kv_dtype)),
         block_size=block_size,
         utilization=gpu_memory_utilization,
         max_batched_tokens=max_batched_tokens or tokens,
@@ -109,12 +112,28 @@ def _lines(what: Deployment, plan: PoolPlan, length: int) -> list[tuple[str, str
         ("weights", _gib(-plan.weights_bytes), _how(what.weights_gib, weights)),
         ("activations", _gib(-plan.activation_bytes), _how(what.activation_gib, batch)),
         ("non-torch", _gib(-plan.non_torch_bytes), _how(what.non_torch_gib, "estimate")),
+        *_wide_pool(what, plan),
         ("KV cache", _gib(plan.pool_bytes), "what is left"),
         ("KV per token", f"{plan.token_bytes:,} B", f"K and V: {heads}"),
         ("KV blocks", f"{plan.blocks:,}", f"of {what.block_size} tokens, {plan.block_bytes:,} B"),
-        ("KV tokens", f"{plan.tokens:,}", "in whole blocks"),
+        ("KV tokens", f"{plan.tokens:,}", _where(plan)),
         ("concurrency", f"{plan.sequences(length):.2f}", f"sequences of {length:,} tokens"),
     ]
+
+
+def _wide_pool(what: Deployment, plan: PoolPlan) -> list[tuple[str, str, str]]:
+    """The line of the blocks that are in 16 bit, if there are any."""
+    if not plan.wide_blocks:
+        return []
+    tokens = plan.wide_blocks_per_sequence * plan.block_size
+    how = f"first {tokens:,} tokens of {what.max_seqs:,} sequences, in 16 bit"
+    return [("wide KV blocks", _gib(-plan.wide_bytes), how)]
+
+
+def _where(plan: PoolPlan) -> str:
+    if not plan.wide_blocks:
+        return "in whole blocks"
+    return f"in whole blocks, {plan.wide_blocks * plan.block_size:,} of them wide"
 
 
 def _how(known_gib: float | None, otherwise: str) -> str:
@@ -140,6 +159,7 @@ def _document(what: Deployment, plan: PoolPlan, length: int, swap_gib: float) ->
         "block_bytes": plan.block_bytes,
         "blocks": plan.blocks,
         "tokens": plan.tokens,
+        "longest_tokens": plan.longest_tokens,
         "max_model_len": length,
         "sequences": plan.sequences(length),
         "swap_blocks": plan.swap_blocks(swap_gib),

@@ -148,7 +148,8 @@ def _notes(scenario: Scenario, server: Server, plan: PoolPlan) -> list[str]:
         notes.append(
             f"kv.blocks is {scenario.kv.blocks:,}, but by our estimate memory holds {plan.blocks:,}"
         )
-    tokens = (server.blocks - server.policy.null_blocks) * server.block_size
+    blocks = server.blocks - server.policy.null_blocks + plan.wide_blocks_per_sequence
+    tokens = blocks * server.block_size
     if server.max_model_len > tokens:
         notes.append(
             f"one request of the full context ({server.max_model_len:,} tokens) would not fit the "

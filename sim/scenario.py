@@ -10,16 +10,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from pagecast.engine.core.errors import UserError
+from pagecast.engine.specs.kv_format import KvFormat
 
 WeightDtype = Literal["bf16", "fp16", "fp32", "fp8", "int8", "int4"]
-KvDtype = Literal["bf16", "fp16", "fp32", "fp8", "int8"]
-
+KvDtype = Annotated[str, AfterValidator(lambda text: str(KvFormat.parse(text)))]
+"""A `KvFormat` as text, such as `int8` or `int8:layers=2,tokens=64`, in its one spelling."""
 
 TRACE_MISSING = "; accepted: --trace with a file, or a sample such as azure_conv_like"
 MISSING = {"load": TRACE_MISSING, "load.trace": TRACE_MISSING}
@@ -184,7 +185,8 @@ def _explain(error: ValidationError, document: Mapping[str, Any]) -> str:
         return f"{where}: missing{MISSING.get(where, '')}"
     if first["type"] == "model_type":
         return f"{where}: {first['input']!r}: accepted: keys {', '.join(_keys_below(where))}"
-    message = first["msg"][0].lower() + first["msg"][1:]
+    text = first["msg"].removeprefix("Value error, ")
+    message = text[0].lower() + text[1:]
     return f"{where}: {first['input']!r}: {message.replace('input should be', 'accepted:')}"
 
 

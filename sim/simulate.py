@@ -13,9 +13,9 @@ from pagecast.engine.core.policy import Policy
 from pagecast.engine.core.scheduler import Scheduler
 from pagecast.engine.core.step import StepPlan, StepResult, StepShape
 from pagecast.sim.results.log import NEVER, Ints, RunLog
+from pagecast.sim.world.closed import inbox_of
 from pagecast.sim.world.executor import TraceExecutor
 from pagecast.sim.world.identities import Identities
-from pagecast.sim.world.inbox import Inbox
 from pagecast.sim.world.recorder import Recorder
 from pagecast.sim.world.replica import replica
 from pagecast.traces.schema import NOT_GIVEN, Trace
@@ -60,7 +60,12 @@ class UnpreemptedRecorder(Recorder):
         super().step(plan, result)
 
 
-def serve(trace: Trace, server: Server, progress: Progress | None = None) -> RunLog:
+def serve(
+    trace: Trace,
+    server: Server,
+    progress: Progress | None = None,
+    concurrency: int | None = None,
+) -> RunLog:
     """Serve a trace to its end and return what it leaves.
 
     A prefix cache hits what was computed before. Where prompts share nothing, that can only be the
@@ -72,27 +77,34 @@ def serve(trace: Trace, server: Server, progress: Progress | None = None) -> Run
             request's `max_tokens`, whichever comes first. The log counts the answers cut short.
         server: the replica.
         progress: told from time to time how many requests have left.
+        concurrency: most requests in the system at a time, in a closed loop (`ClosedInbox`); the
+            log then has the stamps at which they were let in. None lets in who arrives.
     """
     if server.policy.prefix != "off" and trace.prefix_ids is None:
         counting = replace(server, policy=replace(server.policy, prefix="off"))
         try:
-            log = _serve(trace, counting, progress, UnpreemptedRecorder)
+            log = _serve(trace, counting, progress, UnpreemptedRecorder, concurrency)
         except SomebodyPreempted:
-            return _serve(trace, server, progress, Recorder)
+            return _serve(trace, server, progress, Recorder, concurrency)
         looked_up = int(trace.prompt_tokens[log.scheduled_ns != NEVER].sum())
         return replace(log, prefix_query_tokens=looked_up)
-    return _serve(trace, server, progress, Recorder)
+    return _serve(trace, server, progress, Recorder, concurrency)
 
 
 def _serve(
-    trace: Trace, server: Server, progress: Progress | None, record: type[Recorder]
+    trace: Trace,
+    server: Server,
+    progress: Progress | None,
+    record: type[Recorder],
+    concurrency: int | None,
 ) -> RunLog:
     pool = make_pool(server.policy, server.blocks, server.block_size)
     scheduler = Scheduler(server.policy, pool, server.max_model_len)
     identities = Identities(trace, server.block_size)
     answers = _answers(trace, server)
     executor = TraceExecutor(server.latency, answers.tolist(), identities)
-    inbox = Inbox(trace, identities if pool.caching else None, server.max_tokens_default)
+    named = identities if pool.caching else None
+    inbox = inbox_of(trace, named, server.max_tokens_default, concurrency)
     recorder = record(trace, scheduler)
     env = simpy.Environment(0)
     env.process(replica(env, inbox, scheduler, executor, recorder))
@@ -100,7 +112,8 @@ def _serve(
         env.run()
     else:
         _run_reporting(env, recorder, len(trace), progress)
-    return recorder.log(clipped=int((answers < trace.output_tokens).sum()))
+    log = recorder.log(clipped=int((answers < trace.output_tokens).sum()))
+    return replace(log, arrival_ns=inbox.arrival_ns())
 
 
 def _answers(trace: Trace, server: Server) -> Ints:

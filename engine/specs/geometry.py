@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pagecast.engine.core.errors import UserError, nearest
+from pagecast.engine.specs.kv_format import WIDE, KvFormat, head_bytes
 from pagecast.engine.specs.model_spec import ModelSpec
 
 WEIGHT_BITS = {"bf16": 16.0, "fp16": 16.0, "fp32": 32.0, "fp8": 8.0, "int8": 8.0, "int4": 4.15625}
@@ -16,12 +17,6 @@ WEIGHT_BITS = {"bf16": 16.0, "fp16": 16.0, "fp32": 32.0, "fp8": 8.0, "int8": 8.0
 of 128 (GPTQ and AWQ checkpoints); the scales of fp8 and int8, one per output channel, are below
 0.1 % and left out. Embeddings, output layer, norms, biases and routers stay in 16 bit, or in 32 for
 fp32, as quantised checkpoints leave them."""
-
-KV_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1, "int8": 1}
-"""Bytes of one element of K or V."""
-
-KV_SCALE_BYTES = {"int8": 4}
-"""Bytes that come on top per token and KV head, for K and V each: int8 has a float32 scale."""
 
 
 class Elements(NamedTuple):
@@ -124,14 +119,23 @@ def weight_bits(weight_dtype: str) -> float:
 def kv_bytes_per_token(model: ModelSpec, kv_dtype: str = "bf16", tp: int = 1) -> int:
     """Bytes that a token takes in the KV cache of one rank, over all layers.
 
-    layers · 2 · max(1, kv_heads / tp) · (head_dim · bytes + scale). Layers with a sliding window
-    count in full: engines without a separate pool for them allocate them so.
+    The sum over layers of 2 · max(1, kv_heads / tp) · (head_dim · bytes + scale), where a format
+    such as `int8:layers=2` has layers of two types. Its `tokens` do not count here: they are in
+    another pool, where a token takes as much as in 16 bit. Layers with a sliding window count in
+    full: engines without a separate pool for them allocate them so.
 
     Raises:
-        UserError: for an unknown type, or a tp that the heads do not allow.
+        UserError: for an unknown type, more 16-bit layers than there are, or a tp that the heads
+            do not allow.
     """
-    if kv_dtype not in KV_BYTES:
-        raise UserError(nearest("kv dtype", kv_dtype, KV_BYTES))
+    kv_format = KvFormat.parse(kv_dtype)
+    wide_layers = 2 * kv_format.wide_layers
+    if wide_layers > model.layers:
+        raise UserError(
+            f"kv dtype {kv_dtype!r}: the first and last {kv_format.wide_layers} of the "
+            f"{model.layers} layers of {model.name}; accepted: layers=0 to {model.layers // 2}"
+        )
     _, kv_heads = heads_per_rank(model, tp)
-    head_bytes = model.head_dim * KV_BYTES[kv_dtype] + KV_SCALE_BYTES.get(kv_dtype, 0)
-    return model.layers * 2 * kv_heads * head_bytes
+    wide_bytes = wide_layers * head_bytes(WIDE, model.head_dim)
+    narrow_bytes = (model.layers - wide_layers) * head_bytes(kv_format.dtype, model.head_dim)
+    return 2 * kv_heads * (wide_bytes + narrow_bytes)

@@ -1,8 +1,9 @@
 """What fits into the memory of a GPU: the KV pool, and all that is taken before it.
 
-    pool = utilization · total − weights − activation − non-torch, in whole blocks
+    pool = utilization · total − weights − activation − non-torch − wide pool, in whole blocks
 
-per rank; all ranks of a tensor-parallel group are alike. Memory of CUDA graphs is not taken off:
+per rank; the wide pool holds the first tokens of each sequence, where `KvFormat` keeps them in 16
+bit, for as many sequences as can run; all ranks of a tensor-parallel group are alike. Memory of CUDA graphs is not taken off:
 an engine that does so has it counted under non-torch.
 """
 
@@ -13,16 +14,22 @@ from dataclasses import dataclass, replace
 from pagecast.engine.core.errors import UserError
 from pagecast.engine.specs.geometry import kv_bytes_per_token, tp_degrees, weights_bytes
 from pagecast.engine.specs.gpus import GpuSpec
+from pagecast.engine.specs.kv_format import WIDE, KvFormat
 from pagecast.engine.specs.model_spec import ModelSpec
 from pagecast.engine.specs.overheads import GIB, activation_bytes, non_torch_bytes
+from pagecast.engine.specs.pool_plan import PoolPlan
+
+__all__ = ["Deployment", "PoolPlan", "kv_pool", "least_tp"]
 
 
 @dataclass(frozen=True)
 class Deployment:
     """A model on GPUs, as far as memory is concerned.
 
+    kv_dtype: a `KvFormat` as text, such as `int8` or `int8:layers=2,tokens=64`.
     utilization: share of the total that the engine may take.
-    max_batched_tokens, max_seqs: the largest batch, on which activations depend.
+    max_batched_tokens, max_seqs: the largest batch, on which activations depend; and max_seqs
+        sequences have a place in the wide pool.
     null_blocks: blocks that the engine keeps to itself.
     memory_gib, weights_gib, activation_gib, non_torch_gib: per rank, if known better than from
         datasheet, geometry and estimate.
@@ -44,72 +51,26 @@ class Deployment:
     non_torch_gib: float | None = None
 
 
-@dataclass(frozen=True)
-class PoolPlan:
-    """Where the memory of one rank goes.
-
-    usable_bytes: what the engine may take.  pool_bytes: what is left for the KV cache, below 0 if
-    the rest does not fit.  token_bytes: KV cache of one token.  blocks: whole blocks of the pool,
-    of which the engine keeps null_blocks to itself.
-    """
-
-    total_bytes: int
-    usable_bytes: int
-    weights_bytes: int
-    activation_bytes: int
-    non_torch_bytes: int
-    token_bytes: int
-    block_size: int
-    null_blocks: int
-
-    @property
-    def pool_bytes(self) -> int:
-        """Bytes that are left for the KV cache."""
-        return self.usable_bytes - self.weights_bytes - self.activation_bytes - self.non_torch_bytes
-
-    @property
-    def block_bytes(self) -> int:
-        """Bytes of one block."""
-        return self.block_size * self.token_bytes
-
-    @property
-    def blocks(self) -> int:
-        """Whole blocks of the pool."""
-        return max(0, self.pool_bytes // self.block_bytes)
-
-    @property
-    def tokens(self) -> int:
-        """Tokens that requests can have in the pool."""
-        return max(0, self.blocks - self.null_blocks) * self.block_size
-
-    def sequences(self, length_tokens: int) -> float:
-        """How many sequences of this length fit at a time, in whole blocks each."""
-        return self.tokens / self.block_size / -(-length_tokens // self.block_size)
-
-    def swap_blocks(self, swap_gib: float) -> int:
-        """Whole blocks in so much memory of the host, per rank."""
-        return int(swap_gib * GIB) // self.block_bytes
-
-
 def kv_pool(deployment: Deployment, min_tokens: int = 1) -> PoolPlan:
-    """Where the memory of one rank goes, if the pool then holds min_tokens.
+    """Where the memory of one rank goes, if a sequence of min_tokens then fits.
 
     Raises:
         UserError: if it does not, with the numbers and the least tensor parallelism that fits; or
             for an unknown type, or a tp that the model's heads do not allow.
     """
     plan = _plan(deployment)
-    if plan.tokens < min_tokens:
+    if plan.longest_tokens < min_tokens:
         raise UserError(_too_little(deployment, plan, min_tokens))
     return plan
 
 
 def least_tp(deployment: Deployment, min_tokens: int = 1) -> int | None:
-    """The least tensor parallelism whose pool holds min_tokens, None if there is none."""
+    """The least tensor parallelism that fits a sequence of min_tokens, None if there is none."""
     weights_gib = deployment.weights_gib
     for tp in tp_degrees(deployment.model):
         share_gib = None if weights_gib is None else weights_gib * deployment.tp / tp
-        if _plan(replace(deployment, tp=tp, weights_gib=share_gib)).tokens >= min_tokens:
+        plan = _plan(replace(deployment, tp=tp, weights_gib=share_gib))
+        if plan.longest_tokens >= min_tokens:
             return tp
     return None
 
@@ -117,6 +78,8 @@ def least_tp(deployment: Deployment, min_tokens: int = 1) -> int | None:
 def _plan(what: Deployment) -> PoolPlan:
     model, tp = what.model, what.tp
     token_bytes = kv_bytes_per_token(model, what.kv_dtype, tp)
+    wide_per_sequence = KvFormat.parse(what.kv_dtype).wide_blocks(what.block_size)
+    wide_blocks = what.max_seqs * wide_per_sequence
     activation = activation_bytes(model, tp, what.max_batched_tokens, what.max_seqs)
     total = _known_or(what.memory_gib, round(what.gpu.memory_gib * GIB))
     return PoolPlan(
@@ -128,6 +91,9 @@ def _plan(what: Deployment) -> PoolPlan:
         token_bytes=token_bytes,
         block_size=what.block_size,
         null_blocks=what.null_blocks,
+        wide_blocks_per_sequence=wide_per_sequence,
+        wide_blocks=wide_blocks,
+        wide_bytes=wide_blocks * what.block_size * kv_bytes_per_token(model, WIDE, tp),
     )
 
 
@@ -138,12 +104,13 @@ def _known_or(known_gib: float | None, estimated_bytes: int) -> int:
 def _too_little(what: Deployment, plan: PoolPlan, min_tokens: int) -> str:
     tp = least_tp(what, min_tokens)
     advice = f"needs at least TP {tp}" if tp else "no TP degree of this model is enough"
-    need_blocks = -(-min_tokens // plan.block_size) + plan.null_blocks
+    need_blocks = max(1, plan.main_blocks(min_tokens)) + plan.null_blocks
+    wide = f", wide KV blocks {plan.wide_bytes / GIB:.2f}" if plan.wide_blocks else ""
     return (
         f"{what.model.name} in {what.weight_dtype} on {what.gpu.name}, TP {what.tp}: of "
         f"{plan.usable_bytes / GIB:.2f} GiB ({what.utilization:g} of "
         f"{plan.total_bytes / GIB:.2f}), weights take {plan.weights_bytes / GIB:.2f}, activations "
-        f"{plan.activation_bytes / GIB:.2f}, non-torch {plan.non_torch_bytes / GIB:.2f}; that "
-        f"leaves {plan.pool_bytes / GIB:.2f} GiB or {plan.blocks:,} KV blocks of the "
+        f"{plan.activation_bytes / GIB:.2f}, non-torch {plan.non_torch_bytes / GIB:.2f}{wide}; "
+        f"that leaves {plan.pool_bytes / GIB:.2f} GiB or {plan.blocks:,} KV blocks of the "
         f"{need_blocks:,} for {min_tokens:,} token{'s' * (min_tokens > 1)}; {advice}"
     )

@@ -38,8 +38,8 @@ class AnalyticModel:
     Args:
         model, gpu: the specs.
         tp: GPUs that share a copy of the model.
-        weight_dtype, kv_dtype: names as in `engine.specs.geometry`.
-        block_size: tokens of a KV block, for blocks that are swapped or copied.
+        weight_dtype, kv_dtype: names as in `engine.specs.geometry` and `engine.specs.kv_format`.
+        block_size: tokens of a KV block, for blocks that are swapped or copied or in 16 bit.
         swap_copies: `batched` gathers the blocks that move and issues one copy for K and V of each
             layer, `per_block` issues one for each block (vLLM V0).
         swap_overlap: share of a swap that can hide behind the rest of its step.
@@ -110,11 +110,15 @@ class AnalyticModel:
         return sum(self._terms_ns(shape))
 
     def _context_ns(self, context: int, sequences: int) -> float:
-        """Reading so many tokens of context in the decodes of so many sequences."""
+        """Reading so many tokens of context of so many sequences, as if all were equally long."""
         c = self.coefficients
         kv_read = context * c.kv_token
         if c.window:
             kv_read += min(context, c.window * sequences) * c.window_kv_token
+        if c.lead_tokens:
+            lead = min(context, c.lead_tokens * sequences)
+            passed = max(0, context - c.window * sequences)
+            kv_read += lead * c.lead_kv_token + max(0, lead - passed) * c.window_lead_kv_token
         return kv_read
 
     def _terms_ns(self, shape: StepShape) -> tuple[float, ...]:
@@ -134,10 +138,9 @@ class AnalyticModel:
             sequences += prefills
             tokens += chunks
             attention = pairs * c.pair
-            kv_read += earlier * c.kv_token
+            kv_read += self._context_ns(earlier, prefills)
             if c.window:
                 attention += min(pairs, c.window * chunks) * c.window_pair
-                kv_read += min(earlier, c.window * prefills) * c.window_kv_token
 
         if tokens:
             launch = c.launch_step

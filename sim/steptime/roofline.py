@@ -14,6 +14,7 @@ from pagecast.engine.specs.geometry import (
     weight_bits,
 )
 from pagecast.engine.specs.gpus import GpuSpec
+from pagecast.engine.specs.kv_format import WIDE, KvFormat
 from pagecast.engine.specs.model_spec import ModelSpec
 from pagecast.sim.steptime import efficiency
 
@@ -47,6 +48,8 @@ class Coefficients:
     head_read, head_row: the same for the output layer and the rows that are sampled.
     pair, kv_token: attention of full layers, per query-key pair in a prefill and per token of
         context; window_pair, window_kv_token: of layers that attend to the last `window` tokens.
+    lead_kv_token, window_lead_kv_token: what comes on top for each of the first `lead_tokens`
+        tokens of a sequence, which the KV cache keeps in 16 bit; 0 if there are none.
     all_reduce_step, all_reduce_token: all reductions over ranks, by step and by token.
     launch_step: starting and draining the kernels of all layers.
     swap_block, swap_call: moving one KV block over the host link, and setting out to, by direction.
@@ -63,6 +66,9 @@ class Coefficients:
     window: int
     window_pair: float
     window_kv_token: float
+    lead_tokens: int
+    lead_kv_token: float
+    window_lead_kv_token: float
     all_reduce_step: float
     all_reduce_token: float
     launch_step: float
@@ -103,6 +109,8 @@ def coefficients(
     query_heads, _ = heads_per_rank(model, tp)
     pair = 4 * model.layers * query_heads * model.head_dim * attention_flop
     token_bytes = kv_bytes_per_token(model, kv_dtype, tp)
+    lead_blocks = KvFormat.parse(kv_dtype).wide_blocks(block_size)
+    lead_bytes = kv_bytes_per_token(model, WIDE, tp) - token_bytes if lead_blocks else 0
     windowed = model.sliding_layers / model.layers
     head_elements = counts.head or counts.embedding
     small_bytes = (counts.routers + counts.small) * wide_bytes
@@ -120,6 +128,9 @@ def coefficients(
         window=model.sliding_window,
         window_pair=pair * windowed,
         window_kv_token=token_bytes * byte * windowed,
+        lead_tokens=lead_blocks * block_size,
+        lead_kv_token=lead_bytes * byte * (1 - windowed),
+        window_lead_kv_token=lead_bytes * byte * windowed,
         all_reduce_step=reductions * efficiency.ALL_REDUCE_CALL_S * 1e9,
         all_reduce_token=reductions * 2 * (tp - 1) / tp * model.hidden * wide_bytes * link_byte,
         launch_step=model.layers * efficiency.KERNELS_PER_LAYER * efficiency.KERNEL_S * 1e9,

@@ -6,8 +6,10 @@ from array import array
 from collections.abc import Iterator
 from typing import Protocol
 
+import numpy as np
+
 from pagecast.engine.core.request import Request
-from pagecast.traces.schema import NOT_GIVEN, Trace
+from pagecast.traces.schema import NOT_GIVEN, Ints, Trace
 
 FOREVER_NS = 1 << 62
 """Later than anything."""
@@ -56,6 +58,13 @@ class Inbox:
             self._next += 1
             self.next_ns = self._stamp(self._next)
             yield self._make(row)
+
+    def left(self, requests: int, now_ns: int) -> None:
+        """Note that so many requests left the system at `now_ns`; an open load does not care."""
+
+    def arrival_ns(self) -> Ints:
+        """When each request arrives, by row."""
+        return np.array(self._arrival_ns, dtype=np.int64)
 
     def _stamp(self, row: int) -> int:
         return self._arrival_ns[row] if row < len(self._arrival_ns) else FOREVER_NS

@@ -38,10 +38,14 @@ def replica(
         now_ns = int(env.now)
         if inbox.next_ns <= now_ns:
             for request in inbox.drain(now_ns):
-                recorder.arrived(request, scheduler.submit(request))
+                refused = scheduler.submit(request)
+                recorder.arrived(request, refused)
+                if refused is not None:
+                    inbox.left(1, now_ns)
         plan = scheduler.plan(now_ns)
         if plan.failed:
             recorder.failed(plan)
+            inbox.left(len(plan.failed), now_ns)
         if plan.empty:
             wake_ns = min(inbox.next_ns, FOREVER_NS if plan.wake_ns is None else plan.wake_ns)
             if wake_ns == FOREVER_NS:
@@ -54,10 +58,11 @@ def replica(
         if env.peek() < end_ns:
             yield env.timeout(result.duration_ns)
             scheduler.commit(plan, result)
+            inbox.left(len(result.finished), end_ns)
         else:
             scheduler.commit(plan, result)
-            undisturbed_ns = min(inbox.next_ns, env.peek())
-            end_ns = run_on(scheduler, executor, recorder, end_ns, undisturbed_ns)
+            inbox.left(len(result.finished), end_ns)
+            end_ns = run_on(scheduler, executor, recorder, inbox, end_ns, env.peek())
             yield env.timeout(end_ns - now_ns)
     if scheduler.waiting or scheduler.running:
         raise Stuck(f"{len(scheduler.waiting)} requests wait and nothing runs")
@@ -67,16 +72,18 @@ def run_on(
     scheduler: Scheduler,
     executor: TraceExecutor,
     recorder: Recorder,
+    inbox: Inbox,
     now_ns: int,
-    undisturbed_ns: float,
+    others_ns: float,
 ) -> int:
     """Run steps that are nothing but decodes in one go; returns when the last of them ends.
 
-    Nobody arrives, and no other actor of the simulation does anything, before `undisturbed_ns`;
-    so what happens between is known. Steps planned before that time may coast, as long as the
-    scheduler has nothing to decide.
+    Nobody arrives before the inbox's `next_ns`, which an ending may bring forward, and no other
+    actor of the simulation does anything before `others_ns`; so what happens between is known.
+    Steps planned before that time may coast, as long as the scheduler has nothing to decide.
     """
     shape, latency, cohort = StepShape(), executor.latency, scheduler.cohort
+    undisturbed_ns = min(inbox.next_ns, others_ns)
     while now_ns < undisturbed_ns:
         filling = coast(scheduler, shape)
         if filling is None:
@@ -88,5 +95,7 @@ def run_on(
             scheduler.learn(filling, executor.answer_blocks(filling))
         if endings:
             scheduler.release(endings)
+            inbox.left(len(endings), end_ns)
+            undisturbed_ns = min(inbox.next_ns, others_ns)
         now_ns = end_ns
     return now_ns

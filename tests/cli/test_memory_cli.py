@@ -44,6 +44,19 @@ def test_every_line_of_the_table_is_explained() -> None:
     assert output.count("given") == 3
 
 
+def test_a_pool_in_16_bit_has_its_line_and_is_taken_off() -> None:
+    arguments = f"{MEASURED} --max-seqs 128 --kv-dtype int8:tokens=64,layers=2"
+    # 128 sequences of 4 blocks of 16 tokens, 131,072 bytes each: 1 GiB.
+    output = printed(arguments)
+    for line in ("-1.00 GiB", "first 64 tokens of 128 sequences, in 16 bit", "57.10 GiB"):
+        assert line in output
+    document = json.loads(printed(f"{arguments} --json"))
+    assert document["kv_dtype"] == "int8:layers=2,tokens=64"
+    assert (document["wide_blocks"], document["wide_bytes"]) == (512, 1 << 30)
+    assert document["longest_tokens"] == document["tokens"] - (512 - 4) * 16
+    assert "wide" not in printed(f"{MEASURED} --kv-dtype int8:layers=2")
+
+
 def test_limits_follow_the_gpu_unless_given() -> None:
     # vLLM: 8,192 tokens and 1,024 sequences from 70 GiB, the A100 excepted: 2,048 and 256.
     assert json.loads(printed("--gpu h100 --json"))["max_seqs"] == 1024
@@ -61,6 +74,10 @@ def test_limits_follow_the_gpu_unless_given() -> None:
         ("--gpu h10", "unknown gpu 'h10'; did you mean h100"),
         ("--max-model-len 200000", "accepted: up to 131072"),
         ("--weight-dtype int3", "unknown weight dtype 'int3'"),
+        ("--kv-dtype int3", "unknown kv dtype 'int3'; did you mean int8"),
+        ("--kv-dtype bf16:layers=2", "accepted: fp8, int8"),
+        ("--kv-dtype int8:layers=17", "accepted: layers=0 to 16"),
+        ("--kv-dtype int8:tokens=4096", "wide KV blocks 128.00"),
     ],
 )
 def test_what_cannot_be_ends_in_one_line_and_status_2(

@@ -49,7 +49,7 @@ def policy_of(random: Random) -> Policy:
     )
 
 
-def served(seed: int) -> RunLog:
+def served(seed: int, concurrency: int | None = None) -> RunLog:
     random = Random(seed)
     draws = np.random.default_rng(seed)
     policy = policy_of(random)
@@ -65,4 +65,5 @@ def served(seed: int) -> RunLog:
         prefix_block_tokens=16 if seed % 2 else None,
     )
     blocks = -(-130 // block_size) * random.choice([1, 2, 5]) + 2
-    return serve(trace, Server(policy, blocks, block_size, 128, latency))
+    server = Server(policy, blocks, block_size, 128, latency)
+    return serve(trace, server, concurrency=concurrency)
