@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pagecast.engine.core.presets import auto_limits, preset
+from pagecast.engine.core.presets import AUTO_LIMITS, Machine, preset
 from pagecast.engine.specs.gpus import gpu
 from pagecast.engine.specs.models import model
 from pagecast.sim.results.latency import latencies
@@ -113,7 +113,7 @@ def _load(order: int) -> Trace:
 
 def _server(watermark: float) -> Server:
     card = gpu("gb200")
-    budget, _ = auto_limits(card.name, card.memory_gib, server=True)
+    budget, _ = AUTO_LIMITS["vllm-v1@0.33"](Machine(card.name, card.memory_gib, 0))
     policy = replace(
         preset("vllm-v1@0.33"), max_seqs=MAX_SEQS, max_batched_tokens=budget, prefix="off",
         low_watermark=watermark,

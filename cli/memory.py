@@ -11,7 +11,7 @@ from rich.table import Table
 
 from pagecast.cli.output import emit_json
 from pagecast.engine.core.errors import UserError
-from pagecast.engine.core.presets import auto_limits
+from pagecast.engine.core.presets import AUTO_LIMITS, Machine
 from pagecast.engine.specs.geometry import parameters
 from pagecast.engine.specs.gpus import gpu as find_gpu
 from pagecast.engine.specs.kv_format import KvFormat
@@ -64,7 +64,7 @@ def memory(
             f"--max-model-len: {length} exceeds the context of {spec.name}; accepted: up to "
             f"{spec.max_position}"
         )
-    tokens, seqs = auto_limits(card.name, card.memory_gib, server=True)
+    tokens, seqs = AUTO_LIMITS["vllm-v1@0.33"](Machine(card.name, card.memory_gib, 0))
     deployment = Deployment(
         model=spec,
         gpu=card,

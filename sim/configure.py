@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pagecast.engine.core.policy import Policy, with_axes
-from pagecast.engine.core.presets import AUTO_LIMITS, auto_limits, canonical, preset
+from pagecast.engine.core.presets import AUTO_LIMITS, Machine, canonical, preset
 from pagecast.engine.specs.gpus import GpuSpec, gpu
 from pagecast.engine.specs.models import ModelSpec, model
 from pagecast.engine.specs.pool import Deployment, PoolPlan, kv_pool
@@ -16,6 +16,9 @@ from pagecast.sim.steptime.analytic import AnalyticModel
 from pagecast.sim.steptime.latency import LatencyModel
 
 AUTO = "auto"
+MANY_SEQS = 2048
+"""Requests for whose activations memory is set aside where a policy names no limit: SGLang's least
+default, and TensorRT-LLM's."""
 AUTO_AXES = ("max_batched_tokens", "max_seqs")
 
 
@@ -44,7 +47,7 @@ def configure(scenario: Scenario) -> Setup:
     """
     spec, card = model(scenario.model.name), _gpu(scenario)
     max_model_len = _max_model_len(scenario, spec)
-    policy = resolve_policy(scenario, card)
+    policy = resolve_policy(scenario, Machine(card.name, card.memory_gib, max_model_len))
     deployment = _deployment(scenario, spec, card, policy, max_model_len)
     plan = kv_pool(deployment)
     blocks = scenario.kv.blocks or plan.blocks
@@ -57,7 +60,11 @@ def configure(scenario: Scenario) -> Setup:
         weight_dtype=scenario.model.weight_dtype,
         kv_dtype=scenario.kv.dtype,
         block_size=scenario.kv.block_size,
+        swap_copies=scenario.kv.swap_copies,
+        swap_overlap=scenario.kv.swap_overlap,
     )
+    if policy.asks_cost and policy.preempt_cost is None:
+        policy = replace(policy, preempt_cost=latency.preempt_cost())
     server = Server(
         policy,
         blocks,
@@ -65,6 +72,7 @@ def configure(scenario: Scenario) -> Setup:
         max_model_len,
         latency,
         scenario.load.max_tokens_default,
+        swap_blocks=plan.swap_blocks(scenario.kv.swap_gib) if policy.may_swap else 0,
     )
     return Setup(
         server=server,
@@ -77,8 +85,8 @@ def configure(scenario: Scenario) -> Setup:
     )
 
 
-def resolve_policy(scenario: Scenario, card: GpuSpec) -> Policy:
-    """The policy of a scenario, `auto` limits taken from the GPU.
+def resolve_policy(scenario: Scenario, machine: Machine) -> Policy:
+    """The policy of a scenario, `auto` limits taken from the machine.
 
     Raises:
         UserError: for an unknown preset or axis, or a value that an axis does not take.
@@ -87,10 +95,7 @@ def resolve_policy(scenario: Scenario, card: GpuSpec) -> Policy:
     axes = scenario.policy.axes()
     given = {axis: value for axis, value in axes.items() if value != AUTO or axis not in AUTO_AXES}
     if name in AUTO_LIMITS:
-        auto = dict(
-            zip(AUTO_AXES, auto_limits(card.name, card.memory_gib, server=True), strict=True)
-        )
-        given = {**{axis: auto[axis] for axis in AUTO_AXES}, **given}
+        given = {**dict(zip(AUTO_AXES, AUTO_LIMITS[name](machine), strict=True)), **given}
     return with_axes(preset(name), given)
 
 
@@ -124,7 +129,7 @@ def _deployment(
         block_size=scenario.kv.block_size,
         utilization=scenario.gpu.utilization,
         max_batched_tokens=policy.max_batched_tokens or max_model_len,
-        max_seqs=policy.max_seqs,
+        max_seqs=policy.max_seqs or MANY_SEQS,
         null_blocks=policy.null_blocks,
         weights_gib=scenario.gpu.weights_gib,
         activation_gib=scenario.gpu.activation_gib,
@@ -138,7 +143,10 @@ def _resolved(scenario: Scenario, server: Server, card: GpuSpec) -> dict[str, An
     document["gpu"]["memory_gib"] = card.memory_gib
     document["gpu"]["price_per_hour"] = card.price_per_hour
     document["kv"]["blocks"] = server.blocks
-    document["policy"] = {"preset": canonical(scenario.policy.preset), **asdict(server.policy)}
+    axes = asdict(server.policy)
+    if server.policy.preempt_cost is not None:
+        axes["preempt_cost"] = server.policy.preempt_cost._asdict()
+    document["policy"] = {"preset": canonical(scenario.policy.preset), **axes}
     return document
 
 

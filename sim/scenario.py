@@ -77,7 +77,7 @@ class PolicyChoice(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    preset: str = "vllm-v1@0.33"
+    preset: str = "pagecast"
 
     def axes(self) -> dict[str, Any]:
         """The axes that depart from the preset."""
@@ -85,11 +85,19 @@ class PolicyChoice(BaseModel):
 
 
 class Kv(Section):
-    """The KV cache; `blocks` counts all of them, by default as many as memory holds."""
+    """The KV cache; `blocks` counts all of them, by default as many as memory holds.
+
+    `swap_gib` is host memory per GPU for requests that are swapped out, used by policies that swap
+    (vLLM V0 had 4). `swap_copies` says how blocks are copied, `swap_overlap` which share of a swap
+    can hide behind the rest of its step.
+    """
 
     blocks: int | None = Field(None, ge=2, le=1 << 24)
     block_size: int = Field(16, ge=1)
     dtype: KvDtype = "bf16"
+    swap_gib: float = Field(4.0, ge=0, le=1 << 20)
+    swap_copies: Literal["batched", "per_block"] = "batched"
+    swap_overlap: float = Field(0.0, ge=0, le=1)
 
 
 class StepTime(Section):

@@ -40,6 +40,7 @@ class Server:
     max_model_len: int
     latency: Callable[[StepShape], int]
     max_tokens_default: int | None = None
+    swap_blocks: int = 0
 
 
 class SomebodyPreempted(Exception):
@@ -99,7 +100,7 @@ def _serve(
     concurrency: int | None,
 ) -> RunLog:
     pool = make_pool(server.policy, server.blocks, server.block_size)
-    scheduler = Scheduler(server.policy, pool, server.max_model_len)
+    scheduler = Scheduler(server.policy, pool, server.max_model_len, swap_blocks=server.swap_blocks)
     identities = Identities(trace, server.block_size)
     answers = _answers(trace, server)
     executor = TraceExecutor(server.latency, answers.tolist(), identities)

@@ -33,23 +33,20 @@ def refusal(s: Scheduler, request: Request) -> Refusal | None:
     if prompt + 1 > s.max_model_len:
         return Refusal("context", f"prompt of {prompt} tokens leaves no room for an answer in a "
                        f"context of {s.max_model_len}")  # fmt: skip
-    tokens = min(prompt + (request.max_tokens or 1), s.max_model_len)
+    given = request.max_tokens if policy.infeasible == "reject" else None
+    tokens = min(prompt + (given or 1), s.max_model_len)
     if policy.reserves_all:
         tokens = RESERVE[policy.reserve](request, prompt, s.max_model_len)
     need = s.blocks_for(tokens)
     if need > s.usable_blocks:
-        return Refusal("capacity", short_of_blocks(s, need))
+        return Refusal("capacity", s.short_of(need))
+    if s.total_cap and s.reach(request) > s.total_cap:
+        return Refusal("capacity", f"may come to {s.reach(request)} tokens, above max_total_tokens "
+                       f"{s.total_cap}")  # fmt: skip
     if policy.chunk == "none" and prompt > s.budget:
         return Refusal("budget", f"prompt of {prompt} tokens exceeds max_batched_tokens "
                        f"{s.budget}, and prompts are not computed in pieces")  # fmt: skip
     return _overload(s)
-
-
-def short_of_blocks(s: Scheduler, need: int) -> str:
-    """The numbers behind a want of blocks."""
-    kept = s.pool.blocks - s.usable_blocks
-    watermark = f", {kept} of them below the watermark" if kept else ""
-    return f"needs {need} blocks, the pool has {s.pool.blocks}{watermark}"
 
 
 def _overload(s: Scheduler) -> Refusal | None:
@@ -69,11 +66,27 @@ def admit(s: Scheduler, plan: StepPlan) -> None:
     policy = s.policy
     if not s.waiting or (plan.preempted and not policy.admit_after_preempt):
         return
+    if s.swapped and policy.blocked_by_swapped:
+        return
     if policy.batching == "request" and (s.running or _held_to_fill(s, plan)):
         return
-    while s.waiting and plan.left > 0 and len(s.running) < policy.max_seqs:
-        if not _try(s, plan, s.waiting.head()):
+    if s.running and s.cohort.clock < s.next_try_clock:
+        return
+    s.next_try_clock = s.cohort.clock + policy.admit_every_n_decodes
+    s.waiting.arrange(s.count_hits)
+    while s.waiting and plan.left > 0 and len(s.running) < s.max_seqs:
+        request = s.waiting.head()
+        if not _may_be_tried(s, plan, request) or not _try(s, plan, request):
             return
+
+
+def _may_be_tried(s: Scheduler, plan: StepPlan, request: Request) -> bool:
+    """Whether it makes sense to ask for room for the head of the queue."""
+    if s.waits_for_leavers and s.short_of_blocks is request:
+        return False
+    if s.total_cap and s.reach_tokens + s.reach(request) > s.total_cap:
+        return False
+    return not request.preemptions or (request not in plan.preempted and s.may_return(request))
 
 
 def _held_to_fill(s: Scheduler, plan: StepPlan) -> bool:
@@ -91,23 +104,26 @@ def _try(s: Scheduler, plan: StepPlan, request: Request) -> bool:
     """Admit the head of the queue, or fail it if it outgrew the pool; False if it must wait."""
     hits = s.pool.match(request)
     cached = len(hits) * s.pool.block_size
-    tokens = min(request.known - cached, s.chunk_cap)
-    if tokens > plan.left:
-        if s.policy.chunk == "none":
-            return _outgrew_budget(s, plan, request)
-        tokens = plan.left
+    tokens = s.piece(plan, request.known - cached)
+    if not tokens:
+        return s.policy.chunk == "none" and _outgrew_budget(s, plan, request)
     end = cached + tokens
+    if (
+        end < request.known
+        and s.policy.max_partials
+        and _unfinished(s, plan) >= s.policy.max_partials
+    ):
+        return False
     reserved = s.blocks_for(s.reserve(request, end, s.max_model_len))
     if reserved > s.usable_blocks:
         s.waiting.take()
-        s.fail(plan, request, f"capacity: {short_of_blocks(s, reserved)}")
+        s.fail(plan, request, f"capacity: {s.short_of(reserved)}")
         return True
-    need = reserved - len(hits) + s.pool.idle(hits)
-    if s.pool.free - need < _watermark(s):
+    if not _has_room(s, plan, request, reserved, hits):
         s.short_of_blocks = request
         return False
     s.waiting.take()
-    claimed = reserved if s.policy.reserves_all else s.blocks_for(end)
+    claimed = reserved if s.claims_ahead else s.blocks_for(end)
     s.pool.admit(request, hits, claimed - len(hits))
     _start(s, plan, request, hits)
     s.compute(plan, request, cached, tokens)
@@ -124,11 +140,21 @@ def _outgrew_budget(s: Scheduler, plan: StepPlan, request: Request) -> bool:
     return True
 
 
-def _watermark(s: Scheduler) -> int:
-    """Blocks that admission must leave free; none, where the policy says so, while idle."""
-    if s.policy.watermark_if_busy and not s.running:
-        return 0
-    return s.watermark_blocks
+def _has_room(
+    s: Scheduler, plan: StepPlan, request: Request, reserved: int, hits: Sequence[int]
+) -> bool:
+    """Whether so many blocks, hits among them, can be had above the watermark."""
+    need = reserved - len(hits) + s.pool.idle(hits)
+    asked = need if s.policy.reserve_subtracts_hits else reserved
+    if s.pool.free - asked < s.watermark("admit"):
+        return False
+    return s.forecast is None or s.forecast.fits(plan, request, need)
+
+
+def _unfinished(s: Scheduler, plan: StepPlan) -> int:
+    """Prompts that this step leaves unfinished so far."""
+    ends = {chunk.request: chunk.start + chunk.tokens for chunk in plan.chunks}
+    return sum(ends.get(request, request.computed) < request.known for request in s.partials)
 
 
 def _start(s: Scheduler, plan: StepPlan, request: Request, hits: Sequence[int]) -> None:

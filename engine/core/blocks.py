@@ -51,8 +51,8 @@ class BlockPool(Protocol):
     def grow(self, requests: Collection[Request]) -> None:
         """Claim one block more for each; none of them shares its last block."""
 
-    def release(self, request: Request) -> None:
-        """Give back all blocks of the request."""
+    def release(self, request: Request, *, forget: bool = False) -> None:
+        """Give back all blocks of the request; what they contain can still be hit, or is forgotten."""
 
     def publish(self, request: Request, tokens: int) -> None:
         """Offer the full blocks among the first `tokens` tokens to later lookups."""
@@ -107,7 +107,7 @@ class CountedPool:
             request.held += 1
         self.free -= len(requests)
 
-    def release(self, request: Request) -> None:
+    def release(self, request: Request, *, forget: bool = False) -> None:
         """Give back all blocks of the request."""
         self.free += request.held
         request.held = 0
@@ -143,4 +143,5 @@ def make_pool(policy: Policy, blocks: int, block_size: int, *, named: bool = Fal
         caching=caching,
         sharing=not policy.reserves_all,
         unhashed_first=policy.free_order == "unhashed_first",
+        max_cached_prompt=policy.max_cached_prompt,
     )

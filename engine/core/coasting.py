@@ -34,15 +34,15 @@ def coast(s: Scheduler, shape: StepShape) -> Sequence[Request] | None:
         Whose next token completes a block. None, and nothing done, if the step needs a plan.
     """
     cohort, pool = s.cohort, s.pool
-    if s.partials or not cohort.size or s.log or (s.waiting and not _admission_is_stuck(s)):
+    if s.partials or not cohort.size or s.log:
         return None
     due = cohort.due() if s.grows else None
-    if due:
-        if pool.free - len(due) < s.keep_free_blocks:
-            return None
-        pool.grow(due)
-    elif pool.free < s.keep_free_blocks:
+    if pool.free - (len(due) if due else 0) < s.keep_free_blocks:
         return None
+    if (s.swapped and not _return_is_stuck(s)) or (s.waiting and not _admission_is_stuck(s)):
+        return None
+    if due:
+        pool.grow(due)
     if s.publishes_at_plan:
         publish_decodes(s)
     cohort.tick(shape)
@@ -64,8 +64,25 @@ def _admission_is_stuck(s: Scheduler) -> bool:
     Blocks that were too few in the last step are fewer now; cached ones aside, which decodes may
     add to.
     """
-    return (
-        len(s.running) >= s.policy.max_seqs
-        or s.policy.batching == "request"
-        or (s.short_of_blocks is s.waiting.head() and not s.pool.caching)
+    policy, clock = s.policy, s.cohort.clock
+    if policy.batching == "request" or (s.swapped and policy.blocked_by_swapped):
+        return True
+    if clock < s.next_try_clock:
+        return True
+    head = s.waiting.head()
+    stays_short = s.waits_for_leavers or not (s.pool.caching or s.forecast)
+    stuck = (
+        len(s.running) >= s.max_seqs
+        or not s.may_return(head)
+        or (s.short_of_blocks is head and stays_short)
     )
+    if stuck:
+        # An attempt in vain, as a planned step would have made it.
+        s.next_try_clock = clock + policy.admit_every_n_decodes
+    return stuck
+
+
+def _return_is_stuck(s: Scheduler) -> bool:
+    """Whether the first of the swapped cannot return before somebody ends."""
+    head = s.swapped[0]
+    return len(s.running) >= s.max_seqs or s.short_to_return is head or not s.may_return(head)

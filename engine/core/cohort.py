@@ -61,6 +61,10 @@ class Cohort:
         """Tokens of a request in the KV cache, member or not."""
         return request.base + self.clock if request.stamp >= 0 else request.computed
 
+    def known(self, request: Request) -> int:
+        """Tokens of a request that exist, member or not."""
+        return request.base + self.clock + 1 if request.stamp >= 0 else request.known
+
     def due(self, ahead: int = 0) -> dict[Request, None]:
         """Members that will have computed a whole number of blocks `ahead` ticks from now.
 

@@ -48,6 +48,8 @@ class DecisionLog:
             "step": plan.step,
             **self._between_steps(),
             "preempted": [request.id for request in plan.preempted],
+            "swapped_out": [[t.request.id, len(t.host)] for t in plan.swapped_out],
+            "swapped_in": [[t.request.id, len(t.host)] for t in plan.swapped_in],
             "admitted": [[r.id, self._seen(r)] for r in plan.admitted],
             "scheduled": [[r.id, start, tokens] for r, start, tokens in scheduler.scheduled(plan)],
             "copies": [list(copy) for copy in plan.copies],
@@ -55,6 +57,7 @@ class DecisionLog:
             "forked": [[fork.parent.id, fork.child.id] for fork in result.forks],
             "finished": sorted([request.id, reason] for request, reason in result.finished),
             "free": [plan.free_before, plan.free_after],
+            "rule": scheduler.rule_state(),
         }
         self.rows.append(row)
 

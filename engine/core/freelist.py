@@ -26,9 +26,11 @@ class Contents:
         return self._first.get(identity)
 
     def add(self, blocks: Sequence[int], identities: Sequence[int]) -> None:
-        """Cache blocks by content; none of them may be cached yet."""
+        """Cache blocks by content; one that two requests share may be so already."""
         known, first = self._identity, self._first
         for block, identity in zip(blocks, identities, strict=True):
+            if known[block] == identity:
+                continue
             known[block] = identity
             if first.setdefault(identity, block) != block:
                 self._twins.setdefault(identity, []).append(block)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from pagecast.engine.core.preempting import keep_free, make_room
 from pagecast.engine.core.request import Request, State
 
 if TYPE_CHECKING:
@@ -26,19 +27,32 @@ def serve_in_order(s: Scheduler, plan: StepPlan) -> None:
     Decodes first and unfinished prompts after them comes to the same, as long as the only
     unfinished prompt was admitted last: so it is, unless one prompt's share of a step is capped.
     """
-    partials, decodes = s.partials, s.cohort.size
-    if decodes > plan.left or (partials and not _one_stands_last(s)):
+    partials = s.partials
+    charged = s.cohort.size * s.decode_charge
+    if charged > plan.left or (partials and not _one_stands_last(s)):
         _walk(s, plan)
-        return
-    if decodes:
+    else:
+        serve_decodes_first(s, plan)
+
+
+def serve_decodes_first(s: Scheduler, plan: StepPlan) -> None:
+    """Serve all decodes, then unfinished prompts (Sarathi)."""
+    if s.cohort.size:
         grow_decodes(s, plan)
-    if partials:
+    if s.partials:
         continue_prompts(s, plan)
 
 
 def _one_stands_last(s: Scheduler) -> bool:
     partials = s.partials
     return len(partials) == 1 and next(reversed(s.running)) in partials
+
+
+def settle_decodes(s: Scheduler, plan: StepPlan) -> None:
+    """Once nobody can give way any more, see who decodes, and offer the blocks they fill."""
+    plan.ticks = s.cohort.size > 0
+    if s.publishes_at_plan:
+        publish_decodes(s)
 
 
 def grow_decodes(s: Scheduler, plan: StepPlan) -> None:
@@ -52,17 +66,9 @@ def grow_decodes(s: Scheduler, plan: StepPlan) -> None:
             s.pool.grow(due)
         else:
             _grow_one_by_one(s, plan, sorted(due, key=admission_order))
-    _settle_decodes(s, plan)
-    plan.left -= s.cohort.size
-
-
-def _settle_decodes(s: Scheduler, plan: StepPlan) -> None:
-    """Once all decodes have grown, see who really runs, and offer the blocks they fill."""
     if s.keep_free_blocks:
-        _keep_free(s, plan)
-    plan.ticks = s.cohort.size > 0
-    if s.publishes_at_plan:
-        publish_decodes(s)
+        keep_free(s, plan)
+    plan.left -= s.cohort.size * s.decode_charge
 
 
 def publish_decodes(s: Scheduler) -> None:
@@ -91,7 +97,9 @@ def continue_prompts(s: Scheduler, plan: StepPlan) -> None:
 
 def _continue(s: Scheduler, plan: StepPlan, request: Request) -> None:
     start, pool = request.computed, s.pool
-    tokens = min(request.known - start, s.chunk_cap, plan.left)
+    tokens = s.piece(plan, request.known - start)
+    if not tokens:
+        return
     need = pool.need(request, start + tokens)
     if need <= pool.free or make_room(s, plan, request, need):
         if need:
@@ -101,47 +109,18 @@ def _continue(s: Scheduler, plan: StepPlan, request: Request) -> None:
 
 def _walk(s: Scheduler, plan: StepPlan) -> None:
     """Serve each running request in turn; decodes that the budget passes over are set apart."""
-    due = s.cohort.due()
+    due, charge = s.cohort.due(), s.decode_charge
     for request in list(s.running):
         if request.state is State.PARTIAL and plan.left > 0:
             _continue(s, plan, request)
         elif request.state is State.DECODING:
-            if plan.left <= 0:
+            if plan.left < charge:
                 s.set_apart(request)
                 continue
             if s.grows and request in due:
                 if not s.pool.free and not make_room(s, plan, request, 1):
                     continue
                 s.pool.grow((request,))
-            plan.left -= 1
-    _settle_decodes(s, plan)
-
-
-def make_room(s: Scheduler, plan: StepPlan, request: Request, need: int) -> bool:
-    """Preempt until `need` blocks are free, which they are not; False if the request gave way.
-
-    What exceeds the whole pool fails instead, so that it does not push out others in vain.
-    """
-    if request.held + need > s.pool.blocks:
-        s.fail(plan, request, f"capacity: needs {request.held + need} blocks, the pool has "
-               f"{s.pool.blocks}")  # fmt: skip
-        return False
-    while need > s.pool.free:
-        victim = s.victim(s.running)
-        s.preempt(plan, victim)
-        if victim is request:
-            return False
-    return True
-
-
-def _keep_free(s: Scheduler, plan: StepPlan) -> None:
-    """Preempt while fewer blocks are free than `preempt_below` says and more than one runs.
-
-    Who already has a piece of a prompt in this step stays: its blocks may have been offered.
-    """
-    served = {chunk.request for chunk in plan.chunks}
-    while s.pool.free < s.keep_free_blocks and len(s.running) > 1:
-        victim = s.victim(s.running)
-        if victim in served:
-            return
-        s.preempt(plan, victim)
+            plan.left -= charge
+    if s.keep_free_blocks:
+        keep_free(s, plan)

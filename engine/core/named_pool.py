@@ -10,6 +10,7 @@ from pagecast.engine.core.step import BlockCopy
 
 NO_HITS: Sequence[int] = ()
 NO_COPIES: Sequence[BlockCopy] = ()
+NO_LIMIT = 1 << 62
 
 
 class NamedPool:
@@ -26,6 +27,7 @@ class NamedPool:
         caching: whether blocks are found again by content.
         sharing: whether requests may fork; not so where each claims its own room at once.
         unhashed_first: the order of reuse, see above.
+        max_cached_prompt: most leading tokens of a request that are looked up; None is no limit.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class NamedPool:
         caching: bool,
         sharing: bool = True,
         unhashed_first: bool = True,
+        max_cached_prompt: int | None = None,
     ) -> None:
         self.blocks = blocks
         self.block_size = block_size
@@ -43,6 +46,7 @@ class NamedPool:
         self.sharing = sharing
         self.free = blocks
         self.claimed = 0
+        self._most_hits = NO_LIMIT if max_cached_prompt is None else max_cached_prompt // block_size
         self._refs = [0] * blocks
         self._contents = Contents(blocks)
         self._queue = FreeQueue(blocks, self._contents, unhashed_first or not caching)
@@ -53,7 +57,8 @@ class NamedPool:
             return NO_HITS
         hits: list[int] = []
         find = self._contents.find
-        for identity in request.identities[: (request.known - 1) // self.block_size]:
+        most = min((request.known - 1) // self.block_size, self._most_hits)
+        for identity in request.identities[:most]:
             block = find(identity)
             if block is None:
                 break
@@ -101,11 +106,14 @@ class NamedPool:
             request.held += 1
         self.claimed += count
 
-    def release(self, request: Request) -> None:
+    def release(self, request: Request, *, forget: bool = False) -> None:
         """Dereference all blocks, last first; what nobody references joins the free queue."""
         cut = request.published
         self.free += self._queue.put(self._freed(request.blocks[cut:]), cached=False)
-        self.free += self._queue.put(self._freed(request.blocks[:cut]), cached=True)
+        cached = self._freed(request.blocks[:cut])
+        if forget:
+            self._contents.forget(cached)
+        self.free += self._queue.put(cached, cached=not forget)
         self.claimed -= request.held
         request.blocks = []
         request.held = 0

@@ -18,6 +18,8 @@ class State(IntEnum):
     DECODING = 2
     """Running in lockstep with the decode cohort."""
     DONE = 3
+    SWAPPED = 4
+    """Out of the KV pool, its blocks in host memory."""
 
 
 class Request:
@@ -38,10 +40,12 @@ class Request:
         "held",
         "high",
         "hits",
+        "host_blocks",
         "id",
         "identities",
         "known",
         "left_clock",
+        "left_with",
         "max_tokens",
         "order",
         "phase",
@@ -54,6 +58,7 @@ class Request:
         "seq",
         "stamp",
         "state",
+        "swaps",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +99,10 @@ class Request:
         self.blocks: list[int] = []
         self.published = 0
         self.preemptions = 0
+        self.swaps = 0
+        self.host_blocks: list[int] = []
+        self.left_with = -1
+        """How many requests had left for good when this one was preempted last."""
         self.cached_tokens = 0
         self.recomputed_tokens = 0
 

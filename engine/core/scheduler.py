@@ -11,29 +11,56 @@ ended. The scheduler knows no clock but the stamps it is handed, no tensor, and 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
 from pagecast.engine.core.admission import Refusal, admit, refusal
 from pagecast.engine.core.blocks import BlockPool
 from pagecast.engine.core.cohort import Cohort
+from pagecast.engine.core.costs import PreemptCost
 from pagecast.engine.core.events import DecisionLog
-from pagecast.engine.core.growth import admission_order, serve_in_order
+from pagecast.engine.core.forecasts import FORECAST
+from pagecast.engine.core.growth import (
+    admission_order,
+    continue_prompts,
+    grow_decodes,
+    serve_decodes_first,
+    serve_in_order,
+    settle_decodes,
+)
 from pagecast.engine.core.padding import PaddedBatch
 from pagecast.engine.core.policy import Policy
-from pagecast.engine.core.queue import WaitingQueue
+from pagecast.engine.core.queue import QUEUE_ORDER
 from pagecast.engine.core.request import Request, State
-from pagecast.engine.core.rules import RESERVE, VICTIM
+from pagecast.engine.core.rules import PREEMPTION, RESERVE, VICTIM
 from pagecast.engine.core.step import Chunk, Ending, Fork, StepPlan, StepResult
+from pagecast.engine.core.swap_space import SwapSpace
+from pagecast.engine.core.swapping import swap_in
 
 Phase = Callable[["Scheduler", StepPlan], None]
 
+
+def prefill_or_decode(s: Scheduler, plan: StepPlan) -> None:
+    """Prompts first, those under way before new ones; decodes only where there are none."""
+    continue_prompts(s, plan)
+    admit(s, plan)
+    if not plan.chunks:
+        if s.cohort.size:
+            grow_decodes(s, plan)
+        settle_decodes(s, plan)
+        swap_in(s, plan)
+
+
 PHASES: dict[str, tuple[Phase, ...]] = {
-    "running_in_order": (serve_in_order, admit),
+    "running_in_order": (serve_in_order, settle_decodes, swap_in, admit),
+    "decodes_partials_new": (serve_decodes_first, settle_decodes, swap_in, admit),
+    "waiting_first": (prefill_or_decode,),
 }
 """What a step does, in order, for each `service_order`."""
 
 UNLIMITED = 1 << 62
+FREE = PreemptCost(0, 0, 0, 0)
 
 
 class Scheduler:
@@ -43,6 +70,7 @@ class Scheduler:
         policy: the rules.
         pool: the KV blocks.
         max_model_len: longest context, prompt and answer together, in tokens.
+        swap_blocks: KV blocks that host memory has room for.
         log: where decisions are recorded, if anywhere.
     """
 
@@ -52,13 +80,18 @@ class Scheduler:
         pool: BlockPool,
         max_model_len: int,
         log: DecisionLog | None = None,
+        *,
+        swap_blocks: int = 0,
     ) -> None:
         self.policy = policy
         self.pool = pool
         self.max_model_len = max_model_len
         self.log = log
         self.cohort = Cohort(pool.block_size)
-        self.waiting = WaitingQueue()
+        self.waiting = QUEUE_ORDER[policy.queue_order]()
+        self.swap_space = SwapSpace(swap_blocks)
+        self.swapped: deque[Request] = deque()
+        """In the order in which they were swapped out."""
         self.running: dict[Request, None] = {}
         """In the order of admission."""
         self.partials: dict[Request, None] = {}
@@ -69,8 +102,19 @@ class Scheduler:
         """Tokens that the running outside the cohort have computed, all together."""
         self.budget = policy.max_batched_tokens or UNLIMITED
         self.chunk_cap = policy.long_prefill_cap or UNLIMITED
+        self.max_seqs = policy.max_seqs or UNLIMITED
+        self.total_cap = policy.max_total_tokens or 0
+        self.reach_tokens = 0
+        """What all that run may come to, where `max_total_tokens` bounds it."""
+        self.decode_charge = 1 if policy.budget_counts == "all" else 0
         self.reserve = RESERVE[policy.reserve]
+        self.claims_ahead = policy.claim == "reserved"
         self.victim = VICTIM[policy.victim]
+        self.wants_swap = PREEMPTION[policy.preemption]
+        self.forgets = policy.keep_kv == "drop"
+        make_forecast = FORECAST.get(policy.reserve)
+        self.forecast = make_forecast(self) if make_forecast else None
+        self.waits_for_leavers = bool(self.forecast and self.forecast.waits_for_leavers)
         all_blocks = pool.blocks + policy.null_blocks
         self.watermark_blocks = int(policy.low_watermark * all_blocks)
         kept = 0 if policy.watermark_if_busy else self.watermark_blocks
@@ -82,6 +126,14 @@ class Scheduler:
         self.publishes_at_plan = pool.caching and policy.publish == "at_plan"
         self.short_of_blocks: Request | None = None
         """Who was not admitted in the last step for want of blocks."""
+        self.short_to_return: Request | None = None
+        """The same of those who are swapped out."""
+        self.next_try_clock = 0
+        """The decode clock from which on admission is tried, while anybody runs."""
+        self.departures = 0
+        """How many have left for good, in whatever way."""
+        self.preempted_again = 0
+        """Preemptions of requests since whose last one nobody had left: thrash."""
         self.padded = PaddedBatch() if policy.padding == "longest" else None
         self._phases = PHASES[policy.service_order]
         self.steps = self.just_finished = self._arrivals = self._admissions = 0
@@ -92,6 +144,8 @@ class Scheduler:
         self._arrivals += 1
         refused = refusal(self, request)
         if refused is None:
+            if self.forecast and not (self.running or self.waiting or self.swapped):
+                self.forecast.idle()
             self.waiting.push(request)
         else:
             request.state = State.DONE
@@ -107,16 +161,25 @@ class Scheduler:
             self.log.cancelled(request)
         if request.state is State.WAITING:
             self.waiting.remove(request)
-            request.state = State.DONE
+        elif request.state is State.SWAPPED:
+            self.drop_swapped(request)
         else:
-            self._drop(request)
+            self._leave(request)
+        self._depart(request)
 
     def plan(self, now_ns: int) -> StepPlan:
         """Decide the next step; an empty plan means that nothing can be computed now."""
         plan = StepPlan(self.steps, now_ns, self.pool.free, self.budget)
-        self.short_of_blocks = None
-        for phase in self._phases:
-            phase(self, plan)
+        if not self.waits_for_leavers:
+            self.short_of_blocks = None
+        failed = -1
+        # Whoever fails may leave the step empty, though his blocks now serve another.
+        while failed < len(plan.failed) and plan.empty:
+            failed = len(plan.failed)
+            for phase in self._phases:
+                phase(self, plan)
+        if self.forecast and plan.preempted:
+            self.forecast.preempted()
         if self.log and plan.failed:
             self.log.failed(plan)
         if not plan.empty:
@@ -146,9 +209,8 @@ class Scheduler:
         if len(endings) > 1:
             endings = sorted(endings, key=lambda ending: admission_order(ending.request))
         for request, _ in endings:
-            self._drop(request)
-        if endings:
-            self.short_of_blocks = None
+            self._leave(request)
+            self._depart(request)
         self.just_finished = len(endings)
 
     def learn(self, requests: Sequence[Request], identities: Sequence[int]) -> None:
@@ -173,6 +235,69 @@ class Scheduler:
         """Whole blocks that hold so many tokens."""
         return -(-tokens // self.pool.block_size)
 
+    def rule_state(self) -> list[int]:
+        """What a forecast remembers, for the log."""
+        return list(self.forecast.state()) if self.forecast else []
+
+    # What the rules ask.
+
+    def cost(self) -> PreemptCost:
+        """The price of preemptions; the policy has one wherever a rule asks (see `Policy`)."""
+        return self.policy.preempt_cost or FREE
+
+    def longest_answer(self, request: Request) -> int:
+        """Tokens that an answer can come to, as far as the scheduler may know."""
+        room = self.max_model_len - request.prompt_tokens
+        return room if request.max_tokens is None else min(request.max_tokens, room)
+
+    def reach(self, request: Request) -> int:
+        """Tokens that a request can come to."""
+        return request.prompt_tokens + self.longest_answer(request)
+
+    def swap_fits(self, request: Request) -> bool:
+        """Whether host memory has room for a request that runs, and the step order for its return.
+
+        Where prompts and decodes do not share steps, a prompt under way could not return in one of
+        decodes: it is recomputed.
+        """
+        computed = self.cohort.computed(request)
+        if self.policy.mix == "prefill_first" and self.cohort.known(request) - computed > 1:
+            return False
+        return 0 < self.blocks_for(computed) <= self.swap_space.free
+
+    def may_return(self, request: Request) -> bool:
+        """Whether a preempted request may run again already."""
+        at_once = self.policy.readmit == "at_once" or not self.running
+        return at_once or request.left_with < self.departures
+
+    def watermark(self, on: str) -> int:
+        """Blocks that must stay free on `admit` or `swap_in`; none, if so ruled, while idle."""
+        if on not in self.policy.watermark_on or (
+            self.policy.watermark_if_busy and not self.running
+        ):
+            return 0
+        return self.watermark_blocks
+
+    def piece(self, plan: StepPlan, remaining: int) -> int:
+        """How much of `remaining` tokens a prompt may compute in this step; 0 is nothing yet."""
+        tokens = min(remaining, self.chunk_cap, plan.left)
+        if tokens == remaining:
+            return tokens
+        chunk, align = self.policy.chunk, self.policy.chunk_align
+        if chunk == "none" or (chunk == "first_only" and plan.chunks):
+            return 0
+        return tokens - tokens % align if align else tokens
+
+    def count_hits(self, request: Request) -> int:
+        """Blocks that a waiting request would find cached."""
+        return len(self.pool.match(request))
+
+    def short_of(self, need: int) -> str:
+        """The numbers behind a want of blocks."""
+        kept = self.pool.blocks - self.usable_blocks
+        watermark = f", {kept} of them below the watermark" if kept else ""
+        return f"needs {need} blocks, the pool has {self.pool.blocks}{watermark}"
+
     # What the phases of a step do to a request.
 
     def place(self, request: Request) -> None:
@@ -182,6 +307,14 @@ class Scheduler:
         self.running[request] = None
         self.partials[request] = None
         self.partial_tokens += request.computed
+        if self.total_cap:
+            self.reach_tokens += self.reach(request)
+
+    def rejoin(self, request: Request) -> None:
+        """Let a request just placed decode with the others in this very step."""
+        self.partial_tokens -= request.computed
+        del self.partials[request]
+        self.cohort.join(request)
 
     def compute(self, plan: StepPlan, request: Request, start: int, tokens: int) -> None:
         """Plan a run of positions for a request that holds the blocks for them."""
@@ -201,25 +334,30 @@ class Scheduler:
         self.partials[request] = None
         self.partial_tokens += request.computed
 
-    def preempt(self, plan: StepPlan, request: Request) -> None:
-        """Take all blocks from a running request; it waits to be computed again."""
-        self._leave(request)
-        request.high = max(request.high, request.computed)
-        request.computed = 0
-        request.state = State.WAITING
-        request.preemptions += 1
-        plan.preempted.append(request)
-        if self.policy.requeue == "front":
-            self.waiting.push_front(request)
-        else:
-            self.waiting.push(request)
-
     def fail(self, plan: StepPlan, request: Request, reason: str) -> None:
         """Give up on a request that can never be served."""
         if request in self.running:
             self._leave(request)
-        request.state = State.DONE
+        self._depart(request)
         plan.failed.append(Ending(request, reason))
+
+    def drop_swapped(self, request: Request) -> None:
+        """Let go what host memory holds of a request."""
+        self.swapped.remove(request)
+        self.swap_space.give_back(request.host_blocks)
+        request.host_blocks = []
+
+    def withdraw(self, request: Request) -> None:
+        """Take a request out of the running; it keeps its blocks for the moment."""
+        if request.state is State.DECODING:
+            self.cohort.leave(request)
+        else:
+            del self.partials[request]
+            self.partial_tokens -= request.computed
+        del self.running[request]
+        self.short_of_blocks = self.short_to_return = None
+        if self.total_cap:
+            self.reach_tokens -= self.reach(request)
 
     def _advance(self, plan: StepPlan) -> None:
         """Move positions on: the clock ticks, and who computed all known tokens joins it."""
@@ -227,6 +365,8 @@ class Scheduler:
         if plan.ticks:
             cohort.tick(shape)
             plan.decodes = shape.decode_seqs
+            for request in plan.rejoined:
+                request.known += 1
         plan.clock = cohort.clock
         if plan.chunks:
             for request, start, tokens in plan.chunks:
@@ -279,7 +419,7 @@ class Scheduler:
         parent, child = fork
         child.order = self._arrivals
         self._arrivals += 1
-        full = len(self.running) >= self.policy.max_seqs
+        full = len(self.running) >= self.max_seqs
         if full or not self.pool.sharing or parent not in self.running:
             self.waiting.push_front(child)
             return
@@ -290,16 +430,12 @@ class Scheduler:
         self.place(child)
         self.pool.fork(parent, child)
 
-    def _drop(self, request: Request) -> None:
-        self._leave(request)
+    def _depart(self, request: Request) -> None:
         request.state = State.DONE
+        self.departures += 1
+        self.short_of_blocks = self.short_to_return = None
 
     def _leave(self, request: Request) -> None:
         """Take a request out of the running, its blocks given back."""
-        if request.state is State.DECODING:
-            self.cohort.leave(request)
-        else:
-            del self.partials[request]
-            self.partial_tokens -= request.computed
-        del self.running[request]
+        self.withdraw(request)
         self.pool.release(request)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from pagecast.engine.core.request import Request
+    from pagecast.engine.core.swap_space import Transfer
 
 
 class Chunk(NamedTuple):
@@ -101,14 +102,16 @@ class StepPlan:
     `decodes` requests advance by one token if `ticks`; `clock` is the decode clock after that.
     `completing` are the requests whose chunk reaches the last known token, so that the step
     samples a token for them. `filling` are those whose next token completes a block: the result
-    owes an identity for each, if blocks are cached by content. `wake_ns` is set on an empty plan
-    if something waits for that time.
+    owes an identity for each, if blocks are cached by content. `rejoined` were swapped in and decode
+    at once, among the others. `wake_ns` is set on an empty plan if something waits for that time.
+
+    Within a step the order is: `swapped_out`, `copies`, `swapped_in`, then what is computed.
     """
 
     __slots__ = (
         "admitted", "chunks", "clock", "completing", "copies", "decodes", "failed", "filling",
-        "free_after", "free_before", "left", "now_ns", "preempted", "shape", "step", "ticks",
-        "wake_ns",
+        "free_after", "free_before", "left", "now_ns", "preempted", "rejoined", "shape", "step",
+        "swapped_in", "swapped_out", "ticks", "wake_ns",
     )  # fmt: skip
 
     def __init__(self, step: int, now_ns: int, free_before: int, budget: int) -> None:
@@ -129,6 +132,9 @@ class StepPlan:
         self.filling: list[Request] = []
         self.failed: list[Ending] = []
         self.copies: list[BlockCopy] = []
+        self.swapped_out: list[Transfer] = []
+        self.swapped_in: list[Transfer] = []
+        self.rejoined: list[Request] = []
         self.wake_ns: int | None = None
 
     @property

@@ -15,6 +15,7 @@ import numpy as np
 from pagecast.sim.results.gaps import emissions
 from pagecast.sim.results.latency import Latencies
 from pagecast.sim.results.log import RunLog
+from pagecast.sim.results.metrics import run_s
 from pagecast.sim.results.quantiles import weighted_percentiles
 from pagecast.sim.results.timeline import Bins, binned, bounds_ns, integral
 from pagecast.sim.results.units import digits, duration
@@ -29,6 +30,8 @@ BLUE, ORANGE, GREEN, RED, INK, FAINT = (
 SPANS = 300
 RATE_SPANS = 120
 CURVE = "line: mean of a span, band: lowest to highest"
+SHARES = np.unique(np.concatenate((np.linspace(0, 0.98, 1000), np.linspace(0.98, 1, 1000))))
+"""Distribution functions are drawn through 2,000 quantiles that crowd towards the tail."""
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -92,8 +95,7 @@ def draw_figures(log: RunLog, latencies: Latencies, folder: Path) -> None:
 
 
 def _latency(axes: Axes, latencies: Latencies) -> None:
-    """Distribution functions, drawn through 2,000 quantiles that crowd towards the tail."""
-    shares = np.unique(np.concatenate((np.linspace(0, 0.98, 1000), np.linspace(0.98, 1, 1000))))
+    """Distribution functions."""
     gaps_s, weights = latencies.gaps.values_ns / 1e9, latencies.gap_weights
     for name, color, values_s, counts in (
         ("TTFT", BLUE, latencies.ttft_s, None),
@@ -106,8 +108,8 @@ def _latency(axes: Axes, latencies: Latencies) -> None:
         if not weight.any():
             continue
         (p99_s,) = weighted_percentiles(present, weight, [99.0])
-        curve_ms = weighted_percentiles(present, weight, shares * 100) * 1e3
-        axes.plot(curve_ms, shares, color=color, label=f"{name} p99 {duration(p99_s)}")
+        curve_ms = weighted_percentiles(present, weight, SHARES * 100) * 1e3
+        axes.plot(curve_ms, SHARES, color=color, label=f"{name} p99 {duration(p99_s)}")
         axes.plot(p99_s * 1e3, 0.99, "o", color=color, markersize=4)
     axes.set(xscale="log", xlabel="milliseconds; ITL: share of all gaps between tokens")
     axes.set_ylim(0, 1.02)
@@ -118,7 +120,7 @@ def _latency(axes: Axes, latencies: Latencies) -> None:
 def _queue(axes: Axes, log: RunLog) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    clock = _clock(log)
+    clock = clock_of(run_s(log))
     for column, color in (("waiting", ORANGE), ("running", BLUE)):
         _curve(axes, binned(log, column, SPANS), clock, 1.0, color, column)
     axes.set(xlabel=f"{clock.name}; {CURVE}")
@@ -129,7 +131,7 @@ def _queue(axes: Axes, log: RunLog) -> None:
 
 
 def _kv(axes: Axes, log: RunLog) -> None:
-    clock, blocks = _clock(log), max(log.pool_blocks, 1)
+    clock, blocks = clock_of(run_s(log)), max(log.pool_blocks, 1)
     bins = binned(log, "used_blocks", SPANS)
     _curve(axes, bins, clock, blocks / 100, BLUE, f"in use of {log.pool_blocks:,} blocks")
     preempted = log.step("preempted")
@@ -146,7 +148,7 @@ def _kv(axes: Axes, log: RunLog) -> None:
 
 def _throughput(axes: Axes, log: RunLog) -> None:
     """Prompt tokens are spread evenly over their step; output tokens come at its end."""
-    clock, (start_ns, end_ns) = _clock(log), bounds_ns(log)
+    clock, (start_ns, end_ns) = clock_of(run_s(log)), bounds_ns(log)
     edges_ns = np.linspace(start_ns, end_ns, RATE_SPANS + 1)
     span_s = (end_ns - start_ns) / 1e9 / RATE_SPANS
     duration_s = (log.step("end_ns") - log.step("start_ns")) / 1e9
@@ -180,8 +182,7 @@ def _curve(axes: Axes, bins: Bins, clock: Clock, unit: float, color: str, label:
     axes.plot(middles, bins.mean / unit, color=color, linewidth=1.3, label=label)
 
 
-def _clock(log: RunLog) -> Clock:
-    start_ns, end_ns = bounds_ns(log)
-    seconds = (end_ns - start_ns) / 1e9
+def clock_of(seconds: float) -> Clock:
+    """The unit for a run that lasts so long."""
     units = (Clock(3600.0, "hours"), Clock(60.0, "minutes"), Clock(1.0, "seconds"))
     return next((unit for unit in units if seconds >= 3 * unit.seconds), units[-1])

@@ -30,15 +30,16 @@ class Outcome(IntEnum):
 
 
 STEP_COLUMNS = (
-    "start_ns", "end_ns", "ticks", "running", "waiting", "used_blocks", "claimed_blocks",
+    "start_ns", "end_ns", "ticks", "running", "waiting", "swapped", "used_blocks", "claimed_blocks",
     "kv_tokens", "preempted", "admitted", "finished", "decode_seqs", "decode_context_tokens",
     "decode_context_sq", "decode_context_max", "prefill_seqs", "prefill_tokens", "prefill_pairs",
-    "prefill_context_tokens", "sampled_rows", "copied_blocks", "dead_rows", "padded_tokens",
+    "prefill_context_tokens", "sampled_rows", "swapped_out_blocks", "swapped_in_blocks",
+    "copied_blocks", "dead_rows", "padded_tokens",
     "padded_context_tokens",
 )  # fmt: skip
 """Columns of `RunLog.steps`, in order. From `decode_seqs` on they are fields of `StepShape`.
 
-`running` and `waiting` count requests after the step was planned. `used_blocks` are the KV blocks
+`running`, `waiting` and `swapped` (out, to host memory) count requests after the step was planned. `used_blocks` are the KV blocks
 that some request references then (cached ones that nobody references are free); `claimed_blocks`
 counts a shared block once per request that references it, and `kv_tokens` the tokens computed in
 them, so that claimed_blocks · block_size − kv_tokens slots are wasted. `ticks` is 1 where the
@@ -58,7 +59,9 @@ class RunLog:
     """All columns of a run; per request in the order of the trace, times in nanoseconds.
 
     `output_tokens` are those made, which a run may end before the trace's. `clipped` counts
-    requests whose answer was cut at the model's context. `steps` is [steps, STEP_COLUMNS] and
+    requests whose answer was cut at the model's context. `swaps` are the preemptions that swapped,
+    `preempted_again` counts preemptions of requests since whose last one nobody had left (thrash),
+    and `fill_wait_ns` is the time that batches were held while nothing ran. `steps` is [steps, STEP_COLUMNS] and
     `stays` [stays, STAY_COLUMNS], both int64. `reasons[i]` says why request i ended as it did.
     """
 
@@ -70,6 +73,7 @@ class RunLog:
     first_token_ns: Ints
     last_token_ns: Ints
     preemptions: Ints
+    swaps: Ints
     recomputed_tokens: Ints
     cached_tokens: Ints
     replica: Ints
@@ -80,6 +84,8 @@ class RunLog:
     pool_blocks: int
     block_size: int
     clipped: int
+    preempted_again: int
+    fill_wait_ns: int
     prefix_query_tokens: int
     prefix_hit_tokens: int
 

@@ -20,7 +20,7 @@ def summarize(
 ) -> dict[str, Group]:
     """The groups of `summary.json` that follow from the log alone.
 
-    Keys are `requests, latency_s, throughput, kv, preemptions, prefix_cache`, and with an `slo`
+    Keys are `requests, latency_s, throughput, kv, preemptions, batching, prefix_cache`, and with an `slo`
     also `goodput` and `slo`. Seconds, tokens, requests per second, shares from 0 to 1; None where
     nothing was measured.
     """
@@ -30,7 +30,8 @@ def summarize(
         "latency_s": latency_s,
         "throughput": _throughput(log),
         "kv": {"bytes_per_token": kv_bytes_per_token, **_kv(log)},
-        "preemptions": _preemptions(log),
+        "preemptions": _preemptions(log, kv_bytes_per_token),
+        "batching": _batching(log),
         "prefix_cache": _prefix_cache(log),
     }
     if slo is not None:
@@ -114,14 +115,32 @@ def _kv(log: RunLog) -> Group:
     }
 
 
-def _preemptions(log: RunLog) -> Group:
-    total = int(log.preemptions.sum())
+def _preemptions(log: RunLog, kv_bytes_per_token: int) -> Group:
+    """Preemptions by what became of them; bytes per GPU, out and in.
+
+    `thrash` counts those of a request since whose last preemption nobody had left: work that was
+    pushed out, brought back and pushed out again without making room.
+    """
+    total, swaps = int(log.preemptions.sum()), int(log.swaps.sum())
+    moved = int(log.step("swapped_out_blocks").sum() + log.step("swapped_in_blocks").sum())
     return {
         "total": total,
-        "recompute": total,
-        "swap": 0,
+        "recompute": total - swaps,
+        "swap": swaps,
+        "thrash": log.preempted_again,
         "tokens_recomputed": int(log.recomputed_tokens.sum()),
-        "bytes_swapped": 0,
+        "bytes_swapped": moved * log.block_size * kv_bytes_per_token,
+    }
+
+
+def _batching(log: RunLog) -> Group:
+    """What static batching pays: padding of prompts, rows that ended, and waiting to fill a batch."""
+    padded, prompts = int(log.step("padded_tokens").sum()), int(log.step("prefill_tokens").sum())
+    dead, decodes = int(log.step("dead_rows").sum()), int(log.step("decode_seqs").sum())
+    return {
+        "padded_share": padded / (padded + prompts) if padded + prompts else None,
+        "dead_rows_share": dead / (dead + decodes) if dead + decodes else None,
+        "fill_wait_s": log.fill_wait_ns / 1e9,
     }
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pagecast.sim.results.latency import STATISTICS
-from pagecast.sim.results.units import digits, duration
+from pagecast.sim.results.units import digits, duration, time_unit
 
 Summary = Mapping[str, Any]
 
@@ -33,7 +33,7 @@ def print_report(summary: Summary, console: Console) -> None:
     load = summary["load"]
     color = "red" if load["saturated"] else "yellow" if load["unstable"] else "green"
     judgement = Text.assemble((load["sentence"], "bold"), "\n", ("Try: ", "bold"), load["advice"])
-    console.print(Text(_scenario_line(summary["scenario"]), style="dim"))
+    console.print(Text(" · ".join(scenario_parts(summary["scenario"])), style="dim"))
     console.print(Panel(judgement, border_style=color, padding=(0, 1)))
     if summary["requests"]["finished"]:
         console.print(_latency_table(summary["latency_s"]))
@@ -42,16 +42,19 @@ def print_report(summary: Summary, console: Console) -> None:
         console.print(Text(f"requests: {_requests(summary['requests'])}"))
 
 
-def _scenario_line(scenario: Summary) -> str:
+def scenario_parts(scenario: Summary) -> list[str]:
+    """A scenario with nothing left to defaults, in a few words each: load, model, GPUs, rules."""
     load, model, gpu = scenario["load"], scenario["model"], scenario["gpu"]
     tp = scenario["parallel"]["tp"]
-    gpus = f"{tp} x {gpu['name']}" if tp > 1 else gpu["name"]
     changed = load["rate_scale"] != 1
     rate = f" at {load['rate_scale']:g} times its rate" if changed else ""
-    return (
-        f"{load['trace']}{rate} · {model['name']} {model['weight_dtype']} · {gpus} · "
-        f"{scenario['policy']['preset']} · KV {scenario['kv']['dtype']}"
-    )
+    return [
+        f"{load['trace']}{rate}",
+        f"{model['name']} {model['weight_dtype']}",
+        f"{tp} x {gpu['name']}" if tp > 1 else gpu["name"],
+        scenario["policy"]["preset"],
+        f"KV {scenario['kv']['dtype']}",
+    ]
 
 
 def _latency_table(latency_s: Summary) -> RenderableType:
@@ -62,7 +65,7 @@ def _latency_table(latency_s: Summary) -> RenderableType:
         table.add_column(statistic, justify="right")
     for name, title in ROWS.items():
         values = [latency_s[name][statistic] for statistic in STATISTICS]
-        unit, scale = _time_unit(values)
+        unit, scale = time_unit(values)
         cells = ["n/a" if value is None else digits(value * scale) for value in values]
         table.add_row(title, unit, *cells)
     return Group(table, "")
@@ -83,7 +86,7 @@ def _facts(summary: Summary) -> RenderableType:
         "waits for": _shares(summary["load"]["waits_share"]),
         "step time": _shares(summary["load"]["step_time_share"]),
         "cost": _cost(summary.get("cost", {})),
-        "forecast by": _step_time(summary["step_time"]),
+        "forecast by": forecast_by(summary["step_time"]),
         "simulated": _simulation(summary["simulation"]),
         "notes": "\n".join(summary.get("notes", [])),
     }
@@ -175,7 +178,8 @@ def _cost(cost: Summary) -> str:
     )
 
 
-def _step_time(step_time: Summary) -> str:
+def forecast_by(step_time: Summary) -> str:
+    """Where step times come from, and how well they are known."""
     error = step_time["holdout_error"]
     if error is None:
         quality = "not calibrated: no held-out error is known"
@@ -194,12 +198,6 @@ def _simulation(simulation: Summary) -> str:
         f"{simulation['steps']:,} steps, seed {simulation['seed']}, "
         f"pagecast {simulation['version']}"
     )
-
-
-def _time_unit(values_s: list[float | None]) -> tuple[str, float]:
-    """Seconds if the median is one or more, else milliseconds: one unit for a row."""
-    known = sorted(value for value in values_s if value is not None)
-    return ("s", 1.0) if known and known[len(known) // 2] >= 1 else ("ms", 1000.0)
 
 
 def _maybe(value: float | None) -> str:

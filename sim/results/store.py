@@ -24,6 +24,7 @@ from pagecast.engine.core.errors import UserError
 
 MARKER = ".pagecast"
 SUMMARY = "summary.json"
+COMPARISON = "compare.json"
 
 
 def check_target(target: Path) -> None:
@@ -60,7 +61,7 @@ def save_results(
     Raises:
         UserError: if the target may not be written to.
     """
-    with _replacing(target) as folder:
+    with replacing(target) as folder:
         for name, frame in frames.items():
             frame.to_parquet(folder / f"{name}.parquet", index=False)
         draw(folder)
@@ -93,8 +94,12 @@ def to_json(document: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """A folder to write into, which becomes the target at the end, or vanishes on an error."""
+def replacing(target: Path) -> Iterator[Path]:
+    """A folder to write into, which becomes the target at the end, or vanishes on an error.
+
+    Raises:
+        UserError: if the target may not be written to.
+    """
     check_target(target)
     target = target.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +127,8 @@ def _take_place(partial: Path, target: Path) -> None:
 
 
 def _is_result(folder: Path) -> bool:
-    return (folder / MARKER).is_file() and (folder / SUMMARY).is_file()
+    results = (folder / name for name in (SUMMARY, COMPARISON))
+    return (folder / MARKER).is_file() and any(file.is_file() for file in results)
 
 
 def _plain(value: Any) -> Any:

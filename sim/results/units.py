@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def digits(value: float) -> str:
     """Three digits where there are decimals, thousands apart.
@@ -23,3 +25,13 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{digits(seconds)} s"
     return f"{digits(seconds / 60)} min" if seconds < 7200 else f"{digits(seconds / 3600)} h"
+
+
+def time_unit(values_s: Iterable[float | None]) -> tuple[str, float]:
+    """One unit for several times, and what to multiply seconds by: seconds from a median of one on.
+
+    >>> time_unit([0.2, None, 0.3]), time_unit([0.2, 3.0, 5.0])
+    (('ms', 1000.0), ('s', 1.0))
+    """
+    known = sorted(value for value in values_s if value is not None)
+    return ("s", 1.0) if known and known[len(known) // 2] >= 1 else ("ms", 1000.0)

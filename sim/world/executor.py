@@ -47,7 +47,8 @@ class TraceExecutor:
         """Predict the step's duration and who ends with it."""
         result = StepResult(self.latency(plan.shape))
         # First who starts to decode: it makes stale what the calendar still holds of them.
-        at_once = self._expect_all(plan) if plan.completing else ()
+        starting = [*plan.completing, *plan.rejoined] if plan.rejoined else plan.completing
+        at_once = self._expect_all(plan, starting) if starting else ()
         if plan.ticks:
             result.finished = self.endings_at(plan.clock)
         if at_once:
@@ -72,10 +73,10 @@ class TraceExecutor:
         """Identities of the blocks that the newest tokens of requests complete."""
         return [self._identities.answer_block(request) for request in requests]
 
-    def _expect_all(self, plan: StepPlan) -> list[Ending]:
+    def _expect_all(self, plan: StepPlan, starting: Sequence[Request]) -> list[Ending]:
         """Note the last ticks of those who start to decode; returns who ends with the first token."""
         finished: list[Ending] = []
-        for request in plan.completing:
+        for request in starting:
             self._expect(plan, request, finished)
         return finished
 

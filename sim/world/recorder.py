@@ -37,10 +37,17 @@ class Recorder:
         self._scheduled_ns, self._first_ns, self._last_ns = (
             array("q", [NEVER]) * rows for _ in range(3)
         )
-        self._outcome, self._output, self._preemptions, self._recomputed, self._cached = (
-            array("q", [0]) * rows for _ in range(5)
-        )
+        (
+            self._outcome,
+            self._output,
+            self._preemptions,
+            self._swaps,
+            self._recomputed,
+            self._cached,
+        ) = (array("q", [0]) * rows for _ in range(6))
         self._reasons = [""] * rows
+        self.fill_wait_ns = 0
+        """Time during which nothing ran since a batch was held to fill up."""
         self.ended = 0
         """Requests that left, in whatever way."""
 
@@ -68,6 +75,8 @@ class Recorder:
                 self._scheduled_ns[request.id] = plan.now_ns
         for request in plan.completing:
             self._close_stay(request.id, request.left_clock)
+            self._open_stay(request, plan.clock, end_ns)
+        for request in plan.rejoined:
             self._open_stay(request, plan.clock, end_ns)
         if plan.ticks:
             self._tick_ends_ns.append(end_ns)
@@ -98,6 +107,7 @@ class Recorder:
             first_token_ns=column(self._first_ns),
             last_token_ns=column(self._last_ns),
             preemptions=column(self._preemptions),
+            swaps=column(self._swaps),
             recomputed_tokens=column(self._recomputed),
             cached_tokens=column(self._cached),
             replica=np.zeros(len(trace), dtype=np.int64),
@@ -108,6 +118,8 @@ class Recorder:
             pool_blocks=scheduler.pool.blocks,
             block_size=scheduler.pool.block_size,
             clipped=clipped,
+            preempted_again=scheduler.preempted_again,
+            fill_wait_ns=self.fill_wait_ns,
             prefix_query_tokens=scheduler.prefix_query_tokens,
             prefix_hit_tokens=scheduler.prefix_hit_tokens,
         )
@@ -146,5 +158,6 @@ class Recorder:
 
     def _note_counts(self, request: Request) -> None:
         self._preemptions[request.id] = request.preemptions
+        self._swaps[request.id] = request.swaps
         self._recomputed[request.id] = request.recomputed_tokens
         self._cached[request.id] = request.cached_tokens

@@ -50,6 +50,8 @@ def replica(
             wake_ns = min(inbox.next_ns, FOREVER_NS if plan.wake_ns is None else plan.wake_ns)
             if wake_ns == FOREVER_NS:
                 break
+            if plan.wake_ns is not None:
+                recorder.fill_wait_ns += wake_ns - now_ns
             yield env.timeout(wake_ns - now_ns)
             continue
         result = executor.run(plan)
@@ -64,8 +66,9 @@ def replica(
             inbox.left(len(result.finished), end_ns)
             end_ns = run_on(scheduler, executor, recorder, inbox, end_ns, env.peek())
             yield env.timeout(end_ns - now_ns)
-    if scheduler.waiting or scheduler.running:
-        raise Stuck(f"{len(scheduler.waiting)} requests wait and nothing runs")
+    if scheduler.waiting or scheduler.running or scheduler.swapped:
+        waiting = len(scheduler.waiting) + len(scheduler.swapped)
+        raise Stuck(f"{waiting} requests wait and nothing runs")
 
 
 def run_on(

@@ -22,7 +22,7 @@ PACK = Struct(f"{1 + len(STEP_COLUMNS)}q")
 PACK_ENDING = Struct("2q")
 """The number of a step that ends a run of coasted ones, and how many requests ended in it."""
 
-LASTING = ("running", "waiting", "decode_seqs", "dead_rows")
+LASTING = ("running", "waiting", "swapped", "decode_seqs", "dead_rows")
 """Columns that a run of coasted steps does not change; the others that are not derived are 0."""
 
 
@@ -64,11 +64,11 @@ class StepLog:
         used_blocks = pool.blocks - pool.free
         self._rows += PACK.pack(
             len(self._ends_ns), start_ns, end_ns, ticks, len(scheduler.running),
-            len(scheduler.waiting), used_blocks, pool.claimed, scheduler.kv_tokens(), *changes,
+            len(scheduler.waiting), len(scheduler.swapped), used_blocks, pool.claimed, scheduler.kv_tokens(), *changes,
             shape.decode_seqs, shape.decode_context_tokens, shape.decode_context_sq,
             shape.decode_context_max, shape.prefill_seqs, shape.prefill_tokens,
             shape.prefill_pairs, shape.prefill_context_tokens, shape.sampled_rows,
-            shape.copied_blocks, shape.dead_rows, shape.padded_tokens,
+            shape.swapped_out_blocks, shape.swapped_in_blocks, shape.copied_blocks, shape.dead_rows, shape.padded_tokens,
             shape.padded_context_tokens,
         )  # fmt: skip
         self._ends_ns.append(end_ns)

@@ -92,6 +92,8 @@ class NaiveScheduler:
     def admit(self, step: Step, budget: int) -> None:
         while self.waiting and budget > 0 and len(self.running) < self.policy.max_seqs:
             job = self.waiting[0]
+            if job.id in step.preempted:
+                return
             tokens = min(job.known, self.cap, budget)
             need = self.needs(job.known if self.policy.reserve == "known" else tokens)
             kept = self.watermark if self.running or not self.policy.watermark_if_busy else 0

@@ -18,7 +18,7 @@ import worlds
 
 from pagecast.engine.core.policy import AXES, Policy
 
-WORLDS = 200
+WORLDS = 300
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +34,24 @@ def test_replay_takes_the_same_decisions(runs: list[tuple[worlds.World, worlds.R
 
 def test_the_worlds_are_under_pressure(runs: list[tuple[worlds.World, worlds.Run]]) -> None:
     """Identity means little where nothing happens: all that can happen does, and often."""
-    assert sum(run.preemptions for _, run in runs) > 500
+    assert sum(run.preemptions for _, run in runs) > 600
     assert sum(run.hits for _, run in runs) > 2_000
+    assert sum(run.swaps for _, run in runs) > 100
     assert sum(run.copies for _, run in runs) > 50
     assert sum(run.forks for _, run in runs) > 300
     reasons = {reason for _, run in runs for reason in run.reasons.values()}
     assert reasons == {"stop", "length"}
     rows = [row for _, run in runs for row in run.log.rows]
-    for key in ("refused", "cancelled", "preempted", "failed", "copies", "filled"):
+    for key in (
+        "refused",
+        "cancelled",
+        "preempted",
+        "swapped_in",
+        "failed",
+        "copies",
+        "filled",
+        "rule",
+    ):
         assert any(row[key] for row in rows), key
 
 

@@ -8,6 +8,7 @@ blocks. So a block handed to two owners, a wrong prefix hit or a missed copy sho
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -20,6 +21,9 @@ from pagecast.engine.core.step import Ending, Fork, StepPlan, StepResult
 from pagecast.sim.world.replay import Recording
 
 VOCABULARY = 4
+
+Memory = dict[tuple[int, int], int]
+"""Tokens by block and offset."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class World:
     requests: int
     fork_share: float
     cancel_share: float
+    swap_blocks: int = 0
+    predictions: bool = False
 
 
 @dataclass
@@ -42,11 +48,13 @@ class Run:
 
     log: DecisionLog = field(default_factory=DecisionLog)
     recording: Recording = field(default_factory=Recording)
-    arrivals: list[tuple[int, int, int | None]] = field(default_factory=list)
+    arrivals: list[tuple[int, int, int | None, int, int | None]] = field(default_factory=list)
     answers: dict[int, int] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
     identities: dict[int, list[int]] = field(default_factory=dict)
     preemptions: int = 0
+    swaps: int = 0
+    again: int = 0
     copies: int = 0
     hits: int = 0
     forks: int = 0
@@ -65,9 +73,12 @@ class ToyEngine:
         self.run = Run()
         pool = make_pool(world.policy, world.blocks, world.block_size, named=True)
         self.pool = pool
-        self.scheduler = Scheduler(world.policy, pool, world.max_model_len, self.run.log)
+        self.scheduler = Scheduler(
+            world.policy, pool, world.max_model_len, self.run.log, swap_blocks=world.swap_blocks
+        )
         self.tokens: dict[int, list[int]] = {}
-        self.memory: dict[tuple[int, int], int] = {}
+        self.memory: Memory = {}
+        self.host: Memory = {}
         self.requests: dict[int, Request] = {}
         self.next_id = world.requests
 
@@ -101,10 +112,13 @@ class ToyEngine:
                 tokens[-1] = VOCABULARY + id
             limit = self.random.choice([None, self.random.randint(1, world.max_model_len)])
             self.tokens[id] = tokens
-            request = Request(id, length, arrival_ns=now_ns, max_tokens=limit,
+            priority = self.random.randrange(3)
+            predicted = self.random.randint(1, 40) if world.predictions else None
+            request = Request(id, length, arrival_ns=now_ns, max_tokens=limit, priority=priority,
+                              predicted_tokens=predicted,
                               identities=self._identities(tokens))  # fmt: skip
             self.requests[id] = request
-            self.run.arrivals.append((now_ns, length, limit))
+            self.run.arrivals.append((now_ns, length, limit, priority, predicted))
             made.append(request)
         return made
 
@@ -127,6 +141,7 @@ class ToyEngine:
         run = self.run
         run.recording.plan_times_ns.append(plan.now_ns)
         run.preemptions += len(plan.preempted)
+        run.swaps += len(plan.swapped_out)
         run.copies += len(plan.copies)
         run.hits += sum(request.hits for request in plan.admitted)
         result = StepResult(self.random.randint(1, 400), finished=[], forks=[])
@@ -142,10 +157,14 @@ class ToyEngine:
     def _compute(self, plan: StepPlan) -> None:
         """Copy blocks, write the step's tokens, and read back all that each request attends to."""
         size = self.world.block_size
+        for _, device, host in plan.swapped_out:
+            self._move(self.memory, device, self.host, host)
         for source, target in plan.copies:
             for offset in range(size):
                 if (source, offset) in self.memory:
                     self.memory[target, offset] = self.memory[source, offset]
+        for _, device, host in plan.swapped_in:
+            self._move(self.host, host, self.memory, device)
         for request, start, count in self.scheduler.scheduled(plan):
             tokens = self.tokens[request.id]
             for place in range(start, start + count):
@@ -154,6 +173,17 @@ class ToyEngine:
             seen = [self.memory.get((request.blocks[place // size], place % size))
                     for place in range(start + count)]  # fmt: skip
             assert seen == self.tokens[request.id][: start + count], f"{request} reads others"
+
+    def _move(
+        self, source: Memory, blocks: Sequence[int], target: Memory, to: Sequence[int]
+    ) -> None:
+        """Move blocks across the host link; what lay in their place is gone."""
+        for old, new in zip(blocks, to, strict=True):
+            for offset in range(self.world.block_size):
+                if (old, offset) in source:
+                    target[new, offset] = source[old, offset]
+                else:
+                    target.pop((new, offset), None)
 
     def _sampled(self, plan: StepPlan) -> list[Request]:
         joined = dict.fromkeys(plan.completing)
@@ -193,6 +223,10 @@ class ToyEngine:
         assert self.pool.free == self.pool.blocks
         assert self.pool.claimed == 0
         assert self.scheduler.kv_tokens() == 0
+        assert self.scheduler.swap_space.free == self.scheduler.swap_space.blocks
+        assert not self.scheduler.waiting
+        assert not self.scheduler.swapped
+        self.run.again = self.scheduler.preempted_again
 
     def _recorded(self) -> Run:
         run = self.run

@@ -64,6 +64,7 @@ def one_by_one(arrivals_ns: np.ndarray, pool_blocks: int = 1000, **columns: int)
         first_token_ns=end_ns,
         last_token_ns=end_ns,
         preemptions=zeros,
+        swaps=zeros,
         recomputed_tokens=zeros,
         cached_tokens=zeros,
         replica=zeros,
@@ -74,6 +75,8 @@ def one_by_one(arrivals_ns: np.ndarray, pool_blocks: int = 1000, **columns: int)
         pool_blocks=pool_blocks,
         block_size=16,
         clipped=0,
+        preempted_again=0,
+        fill_wait_ns=0,
         prefix_query_tokens=0,
         prefix_hit_tokens=0,
     )

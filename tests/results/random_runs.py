@@ -131,6 +131,7 @@ def _log(world: _World) -> RunLog:
         first_token_ns=column([next(iter(g.emitted_ns), NEVER) for g in guests]),
         last_token_ns=column([[NEVER, *g.emitted_ns][-1] for g in guests]),
         preemptions=column([g.preemptions for g in guests]),
+        swaps=column([0 for _ in guests]),
         recomputed_tokens=column([0 for _ in guests]),
         cached_tokens=column([0 for _ in guests]),
         replica=column([0 for _ in guests]),
@@ -141,6 +142,8 @@ def _log(world: _World) -> RunLog:
         pool_blocks=POOL,
         block_size=BLOCK,
         clipped=0,
+        preempted_again=0,
+        fill_wait_ns=0,
         prefix_query_tokens=0,
         prefix_hit_tokens=0,
     )

@@ -1,4 +1,4 @@
-"""Small random worlds under vLLM's rules and static batching, served to their end."""
+"""Small random worlds under all presets, served to their end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from pagecast.engine.core.policy import Policy
+from pagecast.engine.core.costs import PreemptCost
+from pagecast.engine.core.policy import AXES, Policy
 from pagecast.engine.core.presets import PRESETS
 from pagecast.engine.core.step import StepShape
 from pagecast.sim.results.log import RunLog
@@ -28,24 +29,38 @@ def latency(shape: StepShape) -> int:
         + 3 * shape.dead_rows
         + shape.padded_context_tokens
         + 11 * shape.finished
+        + 13 * (shape.swapped_out_blocks + shape.swapped_in_blocks)
     )
+
+
+COST = PreemptCost(token_ps=2_000_000, pair_ps=60_000, block_ns=11_000, call_ns=20_000)
+"""Swap wins from some dozen tokens on."""
 
 
 def policy_of(random: Random) -> Policy:
     name = random.choice(list(PRESETS))
-    if name == "static":
-        return replace(PRESETS[name], max_seqs=random.randint(1, 6))
+    policy = PRESETS[name]
+    if policy.reserves_all:
+        return replace(policy, max_seqs=random.randint(1, 6))
     seqs, watermark = random.randint(1, 16), random.choice([0.0, 0.1])
     return replace(
-        PRESETS[name],
+        policy,
         max_seqs=seqs,
-        max_batched_tokens=seqs + random.choice([4, 30, 300]),
+        max_batched_tokens=200 if policy.chunk == "none" else seqs + random.choice([4, 30, 300]),
         prefix=random.choice(["off", "block_hash"]),
         publish=random.choice(["at_plan", "at_commit"]),
         low_watermark=watermark,
         preempt_below=random.choice([0.0, watermark / 2]),
-        reserve=random.choice(["chunk", "known", "known+max_new"]),
+        reserve=policy.reserve
+        if policy.claim == "reserved"
+        else random.choice(["chunk", policy.reserve]),
         refuse_above_waiting=random.choice([None, 6]),
+        preemption=random.choice(["recompute", "swap", "hybrid", "auto"]),
+        preempt_cost=COST,
+        victim=random.choice(AXES["victim"]),
+        readmit=random.choice(AXES["readmit"]),
+        admit_every_n_decodes=random.choice([0, 0, 2]),
+        queue_order=random.choice(["fcfs", "fcfs", "sjf", "lpm"]),
     )
 
 
@@ -65,5 +80,6 @@ def served(seed: int, concurrency: int | None = None) -> RunLog:
         prefix_block_tokens=16 if seed % 2 else None,
     )
     blocks = -(-130 // block_size) * random.choice([1, 2, 5]) + 2
-    server = Server(policy, blocks, block_size, 128, latency)
+    swap_blocks = random.choice([0, blocks, 10 * blocks])
+    server = Server(policy, blocks, block_size, 128, latency, swap_blocks=swap_blocks)
     return serve(trace, server, concurrency=concurrency)
