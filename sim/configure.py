@@ -72,6 +72,7 @@ def configure(scenario: Scenario) -> Setup:
         max_model_len,
         latency,
         scenario.load.max_tokens_default,
+        lead_blocks=plan.wide_blocks_per_sequence,
         swap_blocks=plan.swap_blocks(scenario.kv.swap_gib) if policy.may_swap else 0,
     )
     return Setup(

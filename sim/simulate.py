@@ -31,7 +31,8 @@ class Server:
     """A replica before it serves: the rules, the memory and the time of its steps.
 
     `blocks` counts all KV blocks, those included that the policy's engine keeps to itself.
-    `max_model_len` is the longest context in tokens.
+    `max_model_len` is the longest context in tokens. `swap_blocks` are those of host memory,
+    `lead_blocks` those of each sequence that come from a pool of 16-bit blocks.
     """
 
     policy: Policy
@@ -41,6 +42,7 @@ class Server:
     latency: Callable[[StepShape], int]
     max_tokens_default: int | None = None
     swap_blocks: int = 0
+    lead_blocks: int = 0
 
 
 class SomebodyPreempted(Exception):
@@ -81,7 +83,7 @@ def serve(
         concurrency: most requests in the system at a time, in a closed loop (`ClosedInbox`); the
             log then has the stamps at which they were let in. None lets in who arrives.
     """
-    if server.policy.prefix != "off" and trace.prefix_ids is None:
+    if server.policy.prefix != "off" and not server.lead_blocks and trace.prefix_ids is None:
         counting = replace(server, policy=replace(server.policy, prefix="off"))
         try:
             log = _serve(trace, counting, progress, UnpreemptedRecorder, concurrency)
@@ -99,7 +101,9 @@ def _serve(
     record: type[Recorder],
     concurrency: int | None,
 ) -> RunLog:
-    pool = make_pool(server.policy, server.blocks, server.block_size)
+    pool = make_pool(
+        server.policy, server.blocks, server.block_size, lead_blocks=server.lead_blocks
+    )
     scheduler = Scheduler(server.policy, pool, server.max_model_len, swap_blocks=server.swap_blocks)
     identities = Identities(trace, server.block_size)
     answers = _answers(trace, server)

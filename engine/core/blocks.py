@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from pagecast.engine.core.errors import UserError
 from pagecast.engine.core.named_pool import NO_COPIES, NO_HITS, NamedPool
 from pagecast.engine.core.policy import Policy
 from pagecast.engine.core.request import Request
@@ -26,6 +27,8 @@ class BlockPool(Protocol):
     block_size: int
     free: int
     caching: bool
+    lead_blocks: int
+    """Blocks at the head of each sequence that come from a pool of their own, which never binds."""
     sharing: bool
     """Whether `fork` works: blocks have names, and two requests may reference one."""
 
@@ -62,12 +65,20 @@ class BlockPool(Protocol):
 
 
 class CountedPool:
-    """Counts blocks without naming them: nothing is cached and nothing shared."""
+    """Counts blocks without naming them: nothing is cached and nothing shared.
+
+    Args:
+        blocks: usable blocks.
+        block_size: tokens in a block.
+        lead_blocks: blocks at the head of each sequence that are not counted here: they come from
+            a pool of another type of KV cache that has room for all that may run.
+    """
 
     caching = False
     sharing = False
 
-    def __init__(self, blocks: int, block_size: int) -> None:
+    def __init__(self, blocks: int, block_size: int, lead_blocks: int = 0) -> None:
+        self.lead_blocks = lead_blocks
         self.blocks = blocks
         self.block_size = block_size
         self.free = blocks
@@ -92,7 +103,7 @@ class CountedPool:
 
     def need(self, request: Request, tokens: int) -> int:
         """Blocks missing for `tokens` computed tokens."""
-        missing = -(-tokens // self.block_size) - request.held
+        missing = -(-tokens // self.block_size) - self.lead_blocks - request.held
         return max(0, missing)
 
     def extend(self, request: Request, need: int) -> Sequence[BlockCopy]:
@@ -124,7 +135,9 @@ class CountedPool:
         raise TypeError("blocks that are only counted cannot be shared: use a NamedPool")
 
 
-def make_pool(policy: Policy, blocks: int, block_size: int, *, named: bool = False) -> BlockPool:
+def make_pool(
+    policy: Policy, blocks: int, block_size: int, *, named: bool = False, lead_blocks: int = 0
+) -> BlockPool:
     """The pool that a policy needs: named if it caches by content or if `named` is asked for.
 
     Args:
@@ -132,11 +145,20 @@ def make_pool(policy: Policy, blocks: int, block_size: int, *, named: bool = Fal
         blocks: all blocks, those included that the engine keeps to itself.
         block_size: tokens in a block.
         named: real tensors lie behind the blocks, or requests will fork.
+        lead_blocks: see `CountedPool`.
+
+    Raises:
+        UserError: for lead blocks where blocks have names.
     """
     caching = policy.prefix != "off"
     usable = blocks - policy.null_blocks
     if not (caching or named):
-        return CountedPool(usable, block_size)
+        return CountedPool(usable, block_size, lead_blocks)
+    if lead_blocks:
+        raise UserError(
+            "kv.dtype: first tokens in 16 bit need blocks that are only counted; accepted: with "
+            "policy.prefix off (--no-prefix-cache)"
+        )
     return NamedPool(
         usable,
         block_size,

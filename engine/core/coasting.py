@@ -36,8 +36,8 @@ def coast(s: Scheduler, shape: StepShape) -> Sequence[Request] | None:
     cohort, pool = s.cohort, s.pool
     if s.partials or not cohort.size or s.log:
         return None
-    due = cohort.due() if s.grows else None
-    if pool.free - (len(due) if due else 0) < s.keep_free_blocks:
+    due = s.growing()
+    if pool.free - len(due) < s.keep_free_blocks:
         return None
     if (s.swapped and not _return_is_stuck(s)) or (s.waiting and not _admission_is_stuck(s)):
         return None

@@ -60,7 +60,7 @@ def grow_decodes(s: Scheduler, plan: StepPlan) -> None:
 
     The plan must have budget for all of them.
     """
-    due = s.cohort.due() if s.grows else None
+    due = s.growing()
     if due:
         if len(due) <= s.pool.free:
             s.pool.grow(due)
@@ -109,7 +109,7 @@ def _continue(s: Scheduler, plan: StepPlan, request: Request) -> None:
 
 def _walk(s: Scheduler, plan: StepPlan) -> None:
     """Serve each running request in turn; decodes that the budget passes over are set apart."""
-    due, charge = s.cohort.due(), s.decode_charge
+    due, charge = s.growing(), s.decode_charge
     for request in list(s.running):
         if request.state is State.PARTIAL and plan.left > 0:
             _continue(s, plan, request)
@@ -117,7 +117,7 @@ def _walk(s: Scheduler, plan: StepPlan) -> None:
             if plan.left < charge:
                 s.set_apart(request)
                 continue
-            if s.grows and request in due:
+            if request in due:
                 if not s.pool.free and not make_room(s, plan, request, 1):
                     continue
                 s.pool.grow((request,))

@@ -30,6 +30,8 @@ class NamedPool:
         max_cached_prompt: most leading tokens of a request that are looked up; None is no limit.
     """
 
+    lead_blocks = 0
+
     def __init__(
         self,
         blocks: int,

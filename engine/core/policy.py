@@ -116,6 +116,11 @@ class Policy:
         return self.reserve in rules.RESERVES_ALL
 
     @property
+    def seqs_limit(self) -> int:
+        """Requests that may run at a time; larger than any number where there is no limit."""
+        return self.max_seqs or axes.ANY
+
+    @property
     def may_swap(self) -> bool:
         """Whether a request may ever be swapped out."""
         return self.preemption in ("swap", "hybrid", "auto")

@@ -12,7 +12,7 @@ ended. The scheduler knows no clock but the stamps it is handed, no tensor, and 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from math import ceil
 
 from pagecast.engine.core.admission import Refusal, admit, refusal
@@ -102,7 +102,7 @@ class Scheduler:
         """Tokens that the running outside the cohort have computed, all together."""
         self.budget = policy.max_batched_tokens or UNLIMITED
         self.chunk_cap = policy.long_prefill_cap or UNLIMITED
-        self.max_seqs = policy.max_seqs or UNLIMITED
+        self.max_seqs = policy.seqs_limit
         self.total_cap = policy.max_total_tokens or 0
         self.reach_tokens = 0
         """What all that run may come to, where `max_total_tokens` bounds it."""
@@ -232,8 +232,17 @@ class Scheduler:
         return self.cohort.tokens() + self.partial_tokens
 
     def blocks_for(self, tokens: int) -> int:
-        """Whole blocks that hold so many tokens."""
-        return -(-tokens // self.pool.block_size)
+        """Whole blocks of the pool that hold so many tokens of a request."""
+        return max(0, -(-tokens // self.pool.block_size) - self.pool.lead_blocks)
+
+    def growing(self) -> Collection[Request]:
+        """Decodes that need a block of the pool for their next token."""
+        if not self.grows:
+            return ()
+        due, lead_tokens = self.cohort.due(), self.pool.lead_blocks * self.pool.block_size
+        if lead_tokens:
+            return [request for request in due if self.cohort.computed(request) >= lead_tokens]
+        return due
 
     def rule_state(self) -> list[int]:
         """What a forecast remembers, for the log."""

@@ -44,7 +44,7 @@ def relieve(
         return f"a preset that admits at any step; batching is {policy.batching}"
     if binding == "kv_blocks" and kv_dtype in ("bf16", "fp16"):
         return f"--kv-dtype fp8: about {log.pool_blocks:,} more blocks, twice as many as now"
-    budget, seqs = policy.max_batched_tokens, policy.max_seqs
+    budget, seqs = policy.max_batched_tokens, policy.seqs_limit
     if binding == "token_budget" and budget and compute_share < 0.5:
         return (
             f"raise --max-batched-tokens from {budget:,} to {2 * budget:,}: prompts wait less, at "
@@ -75,8 +75,8 @@ def headroom() -> str:
 
 def shorten_gaps(policy: Policy, offered_share: float) -> str:
     """What brings tokens closer together when a limit on the gaps between them is missed."""
-    budget, seqs = policy.max_batched_tokens, policy.max_seqs
-    if budget and budget // 2 >= seqs:
+    budget = policy.max_batched_tokens
+    if budget and budget // 2 >= (policy.max_seqs or 1):
         return (
             f"lower --max-batched-tokens from {budget:,} to {budget // 2:,}: gaps between tokens "
             "shrink, at the price of longer waits for the first"
@@ -100,5 +100,5 @@ def reserve_less(log: RunLog) -> str | None:
 
 
 def _used_share_when_full(log: RunLog, policy: Policy) -> float:
-    full = log.step("running") >= policy.max_seqs
+    full = log.step("running") >= policy.seqs_limit
     return int(log.step("used_blocks")[full].max(initial=0)) / log.pool_blocks

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pagecast.engine.core.forecasts import FORECAST
 from pagecast.engine.core.policy import Policy
 from pagecast.engine.core.step import StepShape
 from pagecast.sim.results.log import NEVER, STEP_COLUMNS, Outcome, RunLog
@@ -51,12 +52,14 @@ def waits(log: RunLog, policy: Policy) -> dict[str, float]:
     `batching`: none of these, the running batch had to end first. Where several hold, the first.
     """
     duration_ns = log.step("end_ns") - log.step("start_ns")
-    waiting = log.step("waiting") > 0
-    computed = log.step("decode_seqs") + log.step("prefill_tokens")
+    waiting = (log.step("waiting") > 0) | (log.step("swapped") > 0)
+    computed = log.step("prefill_tokens")
+    if policy.budget_counts == "all":
+        computed = computed + log.step("decode_seqs")
     budget = policy.max_batched_tokens
     causes = {
         "kv_blocks": _short_of_blocks(log, policy),
-        "sequences": log.step("running") >= policy.max_seqs,
+        "sequences": log.step("running") >= policy.seqs_limit,
         "token_budget": computed >= budget if budget else np.zeros_like(waiting),
         "batching": waiting,
     }
@@ -64,6 +67,9 @@ def waits(log: RunLog, policy: Policy) -> dict[str, float]:
     for name, holds in causes.items():
         shares[name] = int(duration_ns[waiting & holds].sum()) / busy_ns if busy_ns else 0.0
         waiting = waiting & ~holds
+    if policy.reserve in FORECAST:
+        # What a forecast held back is not to be told from the log; nothing else is left.
+        shares["kv_blocks"] += shares.pop("batching")
     return shares
 
 
@@ -79,7 +85,7 @@ def _short_of_blocks(log: RunLog, policy: Policy) -> NDArray[np.bool_]:
     served = np.searchsorted(log.scheduled_ns[entered], start_ns, side="right")
     arrivals_ns = np.sort(log.arrival_ns[log.outcome != Outcome.REFUSED])
     arrived = np.searchsorted(arrivals_ns, start_ns, side="right")
-    resuming = log.step("waiting") > arrived - served
+    resuming = (log.step("waiting") > arrived - served) | (log.step("swapped") > 0)
     tokens = (log.prompt_tokens - log.cached_tokens)[entered]
     need = np.append(-(-tokens // log.block_size), 0)[served]
     if policy.reserves_all:

@@ -29,6 +29,7 @@ def requests_frame(log: RunLog, latencies: Latencies) -> pd.DataFrame:
             "itl_max_s": latencies.itl_max_s,
             "e2e_s": latencies.e2e_s,
             "preemptions": log.preemptions,
+            "swaps": log.swaps,
             "recomputed_tokens": log.recomputed_tokens,
             "cached_tokens": log.cached_tokens,
             "replica": log.replica,

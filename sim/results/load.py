@@ -92,7 +92,7 @@ def steady_requests_per_s(log: RunLog, latency: LatencyModel, policy: Policy) ->
     budget = policy.max_batched_tokens or math.inf
     steps = one.ticks + max(1.0, one.prompt / budget)
     slots = log.pool_blocks * log.block_size / (one.context + log.block_size / 2)
-    completed = min(policy.max_seqs / steps, slots / steps, budget / (one.ticks + one.prompt))
+    completed = min(policy.seqs_limit / steps, slots / steps, budget / (one.ticks + one.prompt))
     decodes, prefills = completed * one.ticks, completed * one.prompt
     piece = max(min(one.prompt, budget - decodes), prefills)
     share = prefills / piece if piece else 0.0

@@ -99,7 +99,8 @@ def _kv(log: RunLog) -> Group:
     """Blocks in use over the run, idle time included; waste among what was claimed.
 
     The wasted share is 1 − tokens held / slots claimed, both summed over time: slots behind a
-    request's last token, and blocks reserved for tokens to come.
+    request's last token, and blocks reserved for tokens to come. None where the first tokens of
+    each sequence lie in a pool of their own, whose blocks are not among those claimed.
     """
     used, pool, seconds = log.step("used_blocks"), log.pool_blocks, run_s(log)
     step_s = (log.step("end_ns") - log.step("start_ns")) / 1e9
@@ -111,7 +112,7 @@ def _kv(log: RunLog) -> Group:
         "block_size": log.block_size,
         "peak_used_share": int(used.max(initial=0)) / pool if pool else None,
         "mean_used_share": float(used @ step_s) / seconds / pool if measured else None,
-        "wasted_share": 1 - held_s / claimed_s if claimed_s else None,
+        "wasted_share": 1 - held_s / claimed_s if claimed_s >= held_s > 0 else None,
     }
 
 

@@ -82,6 +82,7 @@ def _facts(summary: Summary) -> RenderableType:
         "goodput": _goodput(summary.get("goodput"), summary.get("slo")),
         "KV cache": _kv(summary["kv"]),
         "preemptions": _preemptions(summary["preemptions"]),
+        "batches": _batches(summary["batching"]),
         "prefix cache": _prefix_cache(summary["prefix_cache"]),
         "waits for": _shares(summary["load"]["waits_share"]),
         "step time": _shares(summary["load"]["step_time_share"]),
@@ -148,9 +149,24 @@ def _kv(kv: Summary) -> str:
 def _preemptions(preemptions: Summary) -> str:
     if not preemptions["total"]:
         return "none"
+    parts = [
+        f"{preemptions['recompute']:,} recomputed ({preemptions['tokens_recomputed']:,} tokens)",
+        f"{preemptions['swap']:,} swapped ({preemptions['bytes_swapped'] / 2**30:,.2f} GiB moved)",
+    ]
+    line = f"{preemptions['total']:,}: {', '.join(parts)}"
+    if preemptions["thrash"]:
+        line += f"; {preemptions['thrash']:,} were thrash: preempted again before anyone had left"
+    return line
+
+
+def _batches(batching: Summary) -> str:
+    """What padding and waiting cost, where batches are run until they are empty."""
+    if not (batching["padded_share"] or batching["dead_rows_share"] or batching["fill_wait_s"]):
+        return ""
     return (
-        f"{preemptions['total']:,}: {preemptions['recompute']:,} recomputed "
-        f"({preemptions['tokens_recomputed']:,} tokens), {preemptions['swap']:,} swapped"
+        f"{_percent(batching['padded_share'])} of prompt slots are padding, "
+        f"{_percent(batching['dead_rows_share'])} of decode rows had ended, held to fill for "
+        f"{batching['fill_wait_s']:,.3g} s"
     )
 
 

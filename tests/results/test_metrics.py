@@ -17,8 +17,8 @@ from pagecast.sim.results.store import to_json
 
 COLUMNS = [
     "id", "arrival_s", "prompt_tokens", "output_tokens", "state", "reason", "queue_s", "ttft_s",
-    "tpot_s", "itl_p99_s", "itl_max_s", "e2e_s", "preemptions", "recomputed_tokens",
-    "cached_tokens", "replica",
+    "tpot_s", "itl_p99_s", "itl_max_s", "e2e_s", "preemptions", "swaps",
+    "recomputed_tokens", "cached_tokens", "replica",
 ]  # fmt: skip
 
 runs = pytest.mark.parametrize("run", [random_run(seed) for seed in range(40)])
