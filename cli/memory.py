@@ -74,7 +74,7 @@ def memory(
         block_size=block_size,
         utilization=gpu_memory_utilization,
         max_batched_tokens=max_batched_tokens or tokens,
-        max_seqs=max_seqs or seqs,
+        max_seqs=max_seqs or seqs or 1,
         memory_gib=memory_gib,
         weights_gib=weights_gib,
         activation_gib=activation_gib,

@@ -174,6 +174,12 @@ def _trace_notes(trace: Trace, server: Server) -> list[str]:
     notes = list(trace.source.notes)
     if server.policy.prefix != "off" and trace.prefix_ids is None:
         notes.append("the trace has no prefix_ids, so that the prefix cache finds nothing shared")
+    limits_known = trace.max_tokens is not None or server.max_tokens_default is not None
+    if server.policy.reserve in ("known+max_new", "ratio", "peak") and not limits_known:
+        notes.append(
+            f"reserve {server.policy.reserve} counts on max_tokens and the trace names none: each "
+            "request counts with its whole context; --max-tokens-default gives a limit"
+        )
     return notes
 
 

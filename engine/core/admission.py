@@ -91,7 +91,7 @@ def _may_be_tried(s: Scheduler, plan: StepPlan, request: Request) -> bool:
 
 def _held_to_fill(s: Scheduler, plan: StepPlan) -> bool:
     """Whether a batch that is not full still waits for more; the plan then says until when."""
-    if len(s.waiting) >= s.policy.max_seqs:
+    if len(s.waiting) >= s.max_seqs:
         return False
     until_ns = s.waiting.head().arrival_ns + s.policy.fill_wait_ns
     if plan.now_ns >= until_ns:

@@ -134,6 +134,7 @@ PRESETS: dict[str, Policy] = {
         max_seqs=1000,
         long_prefill_cap=4096,
         reserve="peak",
+        admit_every_n_decodes=1,
         publish="at_commit",
         free_order="lru",
         null_blocks=0,
@@ -150,7 +151,9 @@ PRESETS: dict[str, Policy] = {
         free_order="lru",
         null_blocks=0,
     ),
-    "orca": replace(STATIC, batching="iteration", padding="none", max_seqs=128),
+    "orca": replace(
+        STATIC, batching="iteration", padding="none", max_seqs=128, kv_layout="paged"
+    ),
     "static": STATIC,
 }
 """Each preset states every axis; docs/presets.md has their rules and sources."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pagecast.engine.core.blocks import NO_HITS
+from pagecast.engine.core.named_pool import NO_HITS
 from pagecast.engine.core.request import Request, State
 from pagecast.engine.core.swap_space import Transfer
 
