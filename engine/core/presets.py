@@ -151,9 +151,7 @@ PRESETS: dict[str, Policy] = {
         free_order="lru",
         null_blocks=0,
     ),
-    "orca": replace(
-        STATIC, batching="iteration", padding="none", max_seqs=128, kv_layout="paged"
-    ),
+    "orca": replace(STATIC, batching="iteration", padding="none", max_seqs=128, kv_layout="paged"),
     "static": STATIC,
 }
 """Each preset states every axis; docs/presets.md has their rules and sources."""

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from math import ceil
 
 from pagecast.engine.core.admission import Refusal, admit, refusal
 from pagecast.engine.core.blocks import BlockPool
 from pagecast.engine.core.cohort import Cohort
-from pagecast.engine.core.costs import PreemptCost
 from pagecast.engine.core.events import DecisionLog
 from pagecast.engine.core.forecasts import FORECAST
 from pagecast.engine.core.growth import (
@@ -29,11 +27,11 @@ from pagecast.engine.core.growth import (
     serve_in_order,
     settle_decodes,
 )
+from pagecast.engine.core.limits import Limits
 from pagecast.engine.core.padding import PaddedBatch
 from pagecast.engine.core.policy import Policy
 from pagecast.engine.core.queue import QUEUE_ORDER
 from pagecast.engine.core.request import Request, State
-from pagecast.engine.core.rules import PREEMPTION, RESERVE, VICTIM
 from pagecast.engine.core.step import Chunk, Ending, Fork, StepPlan, StepResult
 from pagecast.engine.core.swap_space import SwapSpace
 from pagecast.engine.core.swapping import swap_in
@@ -59,11 +57,8 @@ PHASES: dict[str, tuple[Phase, ...]] = {
 }
 """What a step does, in order, for each `service_order`."""
 
-UNLIMITED = 1 << 62
-FREE = PreemptCost(0, 0, 0, 0)
 
-
-class Scheduler:
+class Scheduler(Limits):
     """Decides each step from the state that earlier steps left.
 
     Args:
@@ -83,9 +78,7 @@ class Scheduler:
         *,
         swap_blocks: int = 0,
     ) -> None:
-        self.policy = policy
-        self.pool = pool
-        self.max_model_len = max_model_len
+        super().__init__(policy, pool, max_model_len)
         self.log = log
         self.cohort = Cohort(pool.block_size)
         self.waiting = QUEUE_ORDER[policy.queue_order]()
@@ -100,30 +93,11 @@ class Scheduler:
         self.prefix_hit_tokens = 0
         self.partial_tokens = 0
         """Tokens that the running outside the cohort have computed, all together."""
-        self.budget = policy.max_batched_tokens or UNLIMITED
-        self.chunk_cap = policy.long_prefill_cap or UNLIMITED
-        self.max_seqs = policy.seqs_limit
-        self.total_cap = policy.max_total_tokens or 0
         self.reach_tokens = 0
         """What all that run may come to, where `max_total_tokens` bounds it."""
-        self.decode_charge = 1 if policy.budget_counts == "all" else 0
-        self.reserve = RESERVE[policy.reserve]
-        self.claims_ahead = policy.claim == "reserved"
-        self.victim = VICTIM[policy.victim]
-        self.wants_swap = PREEMPTION[policy.preemption]
-        self.forgets = policy.keep_kv == "drop"
         make_forecast = FORECAST.get(policy.reserve)
         self.forecast = make_forecast(self) if make_forecast else None
         self.waits_for_leavers = bool(self.forecast and self.forecast.waits_for_leavers)
-        all_blocks = pool.blocks + policy.null_blocks
-        self.watermark_blocks = int(policy.low_watermark * all_blocks)
-        kept = 0 if policy.watermark_if_busy else self.watermark_blocks
-        self.usable_blocks = pool.blocks - kept
-        """What a request can have when it is alone."""
-        self.grows = not policy.reserves_all
-        """Whether requests take blocks as they grow."""
-        self.keep_free_blocks = ceil(policy.preempt_below * all_blocks)
-        self.publishes_at_plan = pool.caching and policy.publish == "at_plan"
         self.short_of_blocks: Request | None = None
         """Who was not admitted in the last step for want of blocks."""
         self.short_to_return: Request | None = None
@@ -231,10 +205,6 @@ class Scheduler:
         """Tokens of running requests in the KV cache."""
         return self.cohort.tokens() + self.partial_tokens
 
-    def blocks_for(self, tokens: int) -> int:
-        """Whole blocks of the pool that hold so many tokens of a request."""
-        return max(0, -(-tokens // self.pool.block_size) - self.pool.lead_blocks)
-
     def growing(self) -> Collection[Request]:
         """Decodes that need a block of the pool for their next token."""
         if not self.grows:
@@ -249,19 +219,6 @@ class Scheduler:
         return list(self.forecast.state()) if self.forecast else []
 
     # What the rules ask.
-
-    def cost(self) -> PreemptCost:
-        """The price of preemptions; the policy has one wherever a rule asks (see `Policy`)."""
-        return self.policy.preempt_cost or FREE
-
-    def longest_answer(self, request: Request) -> int:
-        """Tokens that an answer can come to, as far as the scheduler may know."""
-        room = self.max_model_len - request.prompt_tokens
-        return room if request.max_tokens is None else min(request.max_tokens, room)
-
-    def reach(self, request: Request) -> int:
-        """Tokens that a request can come to."""
-        return request.prompt_tokens + self.longest_answer(request)
 
     def swap_fits(self, request: Request) -> bool:
         """Whether host memory has room for a request that runs, and the step order for its return.
@@ -287,25 +244,9 @@ class Scheduler:
             return 0
         return self.watermark_blocks
 
-    def piece(self, plan: StepPlan, remaining: int) -> int:
-        """How much of `remaining` tokens a prompt may compute in this step; 0 is nothing yet."""
-        tokens = min(remaining, self.chunk_cap, plan.left)
-        if tokens == remaining:
-            return tokens
-        chunk, align = self.policy.chunk, self.policy.chunk_align
-        if chunk == "none" or (chunk == "first_only" and plan.chunks):
-            return 0
-        return tokens - tokens % align if align else tokens
-
     def count_hits(self, request: Request) -> int:
         """Blocks that a waiting request would find cached."""
         return len(self.pool.match(request))
-
-    def short_of(self, need: int) -> str:
-        """The numbers behind a want of blocks."""
-        kept = self.pool.blocks - self.usable_blocks
-        watermark = f", {kept} of them below the watermark" if kept else ""
-        return f"needs {need} blocks, the pool has {self.pool.blocks}{watermark}"
 
     # What the phases of a step do to a request.
 

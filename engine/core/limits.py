@@ -1,0 +1,85 @@
+"""A policy made concrete for one pool: what stays the same from the first step to the last."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from pagecast.engine.core.costs import PreemptCost
+from pagecast.engine.core.rules import PREEMPTION, RESERVE, VICTIM
+
+if TYPE_CHECKING:
+    from pagecast.engine.core.blocks import BlockPool
+    from pagecast.engine.core.policy import Policy
+    from pagecast.engine.core.request import Request
+    from pagecast.engine.core.step import StepPlan
+
+UNLIMITED = 1 << 62
+FREE = PreemptCost(0, 0, 0, 0)
+
+
+class Limits:
+    """The numbers and rules that a policy comes to.
+
+    Args:
+        policy: the rules.
+        pool: the KV blocks.
+        max_model_len: longest context, prompt and answer together, in tokens.
+    """
+
+    def __init__(self, policy: Policy, pool: BlockPool, max_model_len: int) -> None:
+        self.policy = policy
+        self.pool = pool
+        self.max_model_len = max_model_len
+        self.budget = policy.max_batched_tokens or UNLIMITED
+        self.chunk_cap = policy.long_prefill_cap or UNLIMITED
+        self.max_seqs = policy.seqs_limit
+        self.total_cap = policy.max_total_tokens or 0
+        self.decode_charge = 1 if policy.budget_counts == "all" else 0
+        self.reserve = RESERVE[policy.reserve]
+        self.claims_ahead = policy.claim == "reserved"
+        self.victim = VICTIM[policy.victim]
+        self.wants_swap = PREEMPTION[policy.preemption]
+        self.forgets = policy.keep_kv == "drop"
+        all_blocks = pool.blocks + policy.null_blocks
+        self.watermark_blocks = int(policy.low_watermark * all_blocks)
+        kept = 0 if policy.watermark_if_busy else self.watermark_blocks
+        self.usable_blocks = pool.blocks - kept
+        """What a request can have when it is alone."""
+        self.grows = not policy.reserves_all
+        """Whether requests take blocks as they grow."""
+        self.keep_free_blocks = ceil(policy.preempt_below * all_blocks)
+        self.publishes_at_plan = pool.caching and policy.publish == "at_plan"
+
+    def blocks_for(self, tokens: int) -> int:
+        """Whole blocks of the pool that hold so many tokens of a request."""
+        return max(0, -(-tokens // self.pool.block_size) - self.pool.lead_blocks)
+
+    def cost(self) -> PreemptCost:
+        """The price of preemptions; the policy has one wherever a rule asks (see `Policy`)."""
+        return self.policy.preempt_cost or FREE
+
+    def longest_answer(self, request: Request) -> int:
+        """Tokens that an answer can come to, as far as the scheduler may know."""
+        room = self.max_model_len - request.prompt_tokens
+        return room if request.max_tokens is None else min(request.max_tokens, room)
+
+    def reach(self, request: Request) -> int:
+        """Tokens that a request can come to."""
+        return request.prompt_tokens + self.longest_answer(request)
+
+    def piece(self, plan: StepPlan, remaining: int) -> int:
+        """How much of `remaining` tokens a prompt may compute in this step; 0 is nothing yet."""
+        tokens = min(remaining, self.chunk_cap, plan.left)
+        if tokens == remaining:
+            return tokens
+        chunk, align = self.policy.chunk, self.policy.chunk_align
+        if chunk == "none" or (chunk == "first_only" and plan.chunks):
+            return 0
+        return tokens - tokens % align if align else tokens
+
+    def short_of(self, need: int) -> str:
+        """The numbers behind a want of blocks."""
+        kept = self.pool.blocks - self.usable_blocks
+        watermark = f", {kept} of them below the watermark" if kept else ""
+        return f"needs {need} blocks, the pool has {self.pool.blocks}{watermark}"
