@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pagecast.cli import memory, run, trace
+from pagecast.cli import compare, memory, run, trace
 from pagecast.cli.errors import one_line_errors
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(run.run)
+app.command()(compare.compare)
 app.command()(memory.memory)
 app.add_typer(trace.app, name="trace")
 

@@ -48,8 +48,8 @@ KEYS = {
 }  # fmt: skip
 COLUMNS = [
     "id", "arrival_s", "prompt_tokens", "output_tokens", "state", "reason", "queue_s", "ttft_s",
-    "tpot_s", "itl_p99_s", "itl_max_s", "e2e_s", "preemptions", "recomputed_tokens",
-    "cached_tokens", "replica",
+    "tpot_s", "itl_p99_s", "itl_max_s", "e2e_s", "preemptions", "swaps",
+    "recomputed_tokens", "cached_tokens", "replica",
 ]  # fmt: skip
 
 

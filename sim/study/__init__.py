@@ -1,0 +1,1 @@
+"""Studies: several runs of the same load, side by side."""
