@@ -24,6 +24,7 @@ class GpuSpec:
     memory_gib: float
     memory_bandwidth_gb_s: float
     bf16_tflops: float
+    multiprocessors: int
     link_gb_s: float
     host_link_gb_s: float
     host_copy_us: float

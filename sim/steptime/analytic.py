@@ -145,7 +145,7 @@ class AnalyticModel:
         if tokens:
             launch = c.launch_step
             all_reduce = c.all_reduce_step + tokens * c.all_reduce_token
-            compute = tokens * c.linear_token
+            compute = tokens * c.linear_token * c.waves[tokens]
             if compute < c.linear_read:
                 weights, compute = c.linear_read, 0.0
             if c.experts is not None:

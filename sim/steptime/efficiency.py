@@ -8,9 +8,10 @@ BANDWIDTH = 0.8
 """Share of the peak memory bandwidth that kernels reach which stream weights or KV cache. Calculon
 (Isaev et al., SC 2023) has 0.75 to 0.9 for 10 to 100 MB on an A100."""
 
-MATMUL = 0.7
+MATMUL = 0.74
 """Share of the peak that the matrix products of whole layers reach, with the memory-bound work
-between them. Matrices of the best shape reach 0.8 to 0.87 on H100 and A100 (maximum achievable
+between them, where tiles fill the GPU (`waves` has what is lost where they do not: some 5 % at
+2,048 rows, so that 0.7 is left there). Matrices of the best shape reach 0.8 to 0.87 on H100 and A100 (maximum achievable
 matmul FLOPS in Bekman's Machine Learning Engineering); whole layers reach 0.76 in the prefill of
 Pope et al., Efficiently Scaling Transformer Inference, 2022."""
 

@@ -17,6 +17,7 @@ from pagecast.engine.specs.gpus import GpuSpec
 from pagecast.engine.specs.kv_format import WIDE, KvFormat
 from pagecast.engine.specs.model_spec import ModelSpec
 from pagecast.sim.steptime import efficiency
+from pagecast.sim.steptime.waves import Waves
 
 
 class ExpertTimes(dict[int, tuple[float, float]]):
@@ -44,7 +45,8 @@ class ExpertTimes(dict[int, tuple[float, float]]):
 class Coefficients:
     """Nanoseconds on one rank, by what they are charged for.
 
-    linear_read: the weights that every token passes, once a step; linear_token: their arithmetic.
+    linear_read: the weights that every token passes, once a step; linear_token: their arithmetic;
+    waves: by how much it is dearer for a number of tokens that fills the GPU badly.
     head_read, head_row: the same for the output layer and the rows that are sampled.
     pair, kv_token: attention of full layers, per query-key pair in a prefill and per token of
         context; window_pair, window_kv_token: of layers that attend to the last `window` tokens.
@@ -57,6 +59,7 @@ class Coefficients:
 
     linear_read: float
     linear_token: float
+    waves: Waves
     experts: ExpertTimes | None
     head_read: float
     head_row: float
@@ -119,6 +122,7 @@ def coefficients(
     return Coefficients(
         linear_read=(counts.linear * linear_bytes + small_bytes) * byte,
         linear_token=2 * (counts.linear + counts.routers) * flop,
+        waves=Waves(gpu.multiprocessors, _products(model, tp)),
         experts=_experts(model, counts.experts, linear_bytes * byte, flop),
         head_read=head_elements * wide_bytes * byte,
         head_row=2 * head_elements * wide_flop,
@@ -139,6 +143,20 @@ def coefficients(
         swap_call=copies_ns if swap_copies == "batched" else 0.0,
         copy_block=2 * block_size * token_bytes * byte,
     )
+
+
+def _products(model: ModelSpec, tp: int) -> list[tuple[int, int]]:
+    """Width of input and output of a layer's products on one rank, experts aside."""
+    heads, kv_heads = heads_per_rank(model, tp)
+    attention = heads * model.head_dim
+    products = [
+        (model.hidden, attention + 2 * kv_heads * model.head_dim),
+        (attention, model.hidden),
+    ]
+    dense = -(-(model.intermediate + model.shared_intermediate) // tp)
+    if dense:
+        products += [(model.hidden, 2 * dense), (dense, model.hidden)]
+    return products
 
 
 def _experts(
