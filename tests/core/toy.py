@@ -40,6 +40,7 @@ class World:
     cancel_share: float
     swap_blocks: int = 0
     predictions: bool = False
+    gap_ns: int = 600
 
 
 @dataclass
@@ -104,7 +105,7 @@ class ToyEngine:
         """Requests with few distinct prompts, so that prefixes are shared."""
         world, now_ns, made = self.world, 0, []
         for id in range(world.requests):
-            now_ns += int(self.random.expovariate(1 / 600))
+            now_ns += int(self.random.expovariate(1 / world.gap_ns))
             length = self.random.randint(1, max(1, world.max_model_len * 2 // 3))
             voice = Random(self.random.randrange(3))
             tokens = [voice.randrange(VOCABULARY) for _ in range(length)]
