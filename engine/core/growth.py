@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from pagecast.engine.core.preempting import keep_free, make_room
+from pagecast.engine.core.preempting import keep_free, make_room, one_block
 from pagecast.engine.core.request import Request, State
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ def publish_decodes(s: Scheduler) -> None:
 
 def _grow_one_by_one(s: Scheduler, plan: StepPlan, due: Iterable[Request]) -> None:
     for request in due:
-        if request.state is State.DECODING and (s.pool.free or make_room(s, plan, request, 1)):
+        if request.state is State.DECODING and (
+            s.pool.free or make_room(s, plan, request, one_block)
+        ):
             s.pool.grow((request,))
 
 
@@ -100,10 +102,13 @@ def _continue(s: Scheduler, plan: StepPlan, request: Request) -> None:
     tokens = s.piece(plan, request.known - start)
     if not tokens:
         return
-    need = pool.need(request, start + tokens)
-    if need <= pool.free or make_room(s, plan, request, need):
-        if need:
-            plan.copies += pool.extend(request, need)
+
+    def need() -> int:
+        return pool.need(request, start + tokens)
+
+    if need() <= pool.free or make_room(s, plan, request, need):
+        if missing := need():
+            plan.copies += pool.extend(request, missing)
         s.compute(plan, request, start, tokens)
 
 
@@ -118,7 +123,7 @@ def _walk(s: Scheduler, plan: StepPlan) -> None:
                 s.set_apart(request)
                 continue
             if request in due:
-                if not s.pool.free and not make_room(s, plan, request, 1):
+                if not s.pool.free and not make_room(s, plan, request, one_block):
                     continue
                 s.pool.grow((request,))
             plan.left -= charge

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pagecast.engine.core.request import Request, State
@@ -13,16 +13,22 @@ if TYPE_CHECKING:
     from pagecast.engine.core.step import StepPlan
 
 
-def make_room(s: Scheduler, plan: StepPlan, request: Request, need: int) -> bool:
-    """Preempt until `need` blocks are free, which they are not; False if the request gave way.
+def one_block() -> int:
+    """What a decode needs that has filled its blocks."""
+    return 1
 
-    What exceeds the whole pool fails instead, so that it does not push out others in vain.
+
+def make_room(s: Scheduler, plan: StepPlan, request: Request, need: Callable[[], int]) -> bool:
+    """Preempt until so many blocks are free, which they are not; False if the request gave way.
+
+    What exceeds the whole pool fails instead, so that it does not push out others in vain. The
+    need is asked anew each time: it shrinks when someone gives way who shared a block.
     """
-    if request.held + need > s.pool.blocks:
-        s.fail(plan, request, f"capacity: needs {request.held + need} blocks, the pool has "
-               f"{s.pool.blocks}")  # fmt: skip
+    most = request.held + need()
+    if most > s.pool.blocks:
+        s.fail(plan, request, f"capacity: needs {most} blocks, the pool has {s.pool.blocks}")
         return False
-    while need > s.pool.free:
+    while need() > s.pool.free:
         victim = s.victim(_candidates(s, plan), s)
         preempt(s, plan, victim)
         if victim is request:
