@@ -29,7 +29,7 @@ class Forecast(Protocol):
         """Somebody gave way in the step just planned."""
 
     def idle(self) -> None:
-        """A request arrives and finds nobody."""
+        """A step is planned while nobody runs."""
 
     def state(self) -> Sequence[int]:
         """What is remembered from step to step, as integers."""

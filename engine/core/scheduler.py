@@ -118,8 +118,6 @@ class Scheduler(Limits):
         self._arrivals += 1
         refused = refusal(self, request)
         if refused is None:
-            if self.forecast and not (self.running or self.waiting or self.swapped):
-                self.forecast.idle()
             self.waiting.push(request)
         else:
             request.state = State.DONE
@@ -144,6 +142,8 @@ class Scheduler(Limits):
     def plan(self, now_ns: int) -> StepPlan:
         """Decide the next step; an empty plan means that nothing can be computed now."""
         plan = StepPlan(self.steps, now_ns, self.pool.free, self.budget)
+        if self.forecast and not (self.running or self.swapped):
+            self.forecast.idle()
         if not self.waits_for_leavers:
             self.short_of_blocks = None
         failed = -1

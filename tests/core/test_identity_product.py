@@ -33,7 +33,7 @@ def combinations() -> dict[str, Policy]:
                 prefix=prefix,
                 max_seqs=8,
                 max_batched_tokens=None if policy.padding == "longest" else 64,
-                preempt_cost=worlds.COST._replace(call_ns=4_000),
+                preempt_cost=worlds.COST._replace(call_ns=1_000, block_ns=1_000),
             )
     return found
 
