@@ -73,7 +73,8 @@ def admit(s: Scheduler, plan: StepPlan) -> None:
     if s.running and s.cohort.clock < s.next_try_clock:
         return
     s.next_try_clock = s.cohort.clock + policy.admit_every_n_decodes
-    s.waiting.arrange(s.count_hits)
+    if s.arranges:
+        s.waiting.arrange(s.count_hits)
     while s.waiting and plan.left > 0 and len(s.running) < s.max_seqs:
         request = s.waiting.head()
         if not _may_be_tried(s, plan, request) or not _try(s, plan, request):
@@ -146,7 +147,8 @@ def _has_room(
     """Whether so many blocks, hits among them, can be had above the watermark."""
     need = reserved - len(hits) + s.pool.idle(hits)
     asked = need if s.policy.reserve_subtracts_hits else reserved
-    if s.pool.free - asked < s.watermark("admit"):
+    kept = s.kept_on_admit if s.running or s.kept_when_idle else 0
+    if s.pool.free - asked < kept:
         return False
     return s.forecast is None or s.forecast.fits(plan, request, need)
 

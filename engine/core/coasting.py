@@ -36,7 +36,7 @@ def coast(s: Scheduler, shape: StepShape) -> Sequence[Request] | None:
     cohort, pool = s.cohort, s.pool
     if s.partials or not cohort.size or s.log:
         return None
-    due = s.growing()
+    due = s.growing() if s.lead_tokens else cohort.due() if s.grows else NOBODY
     if pool.free - len(due) < s.keep_free_blocks:
         return None
     if (s.swapped and not _return_is_stuck(s)) or (s.waiting and not _admission_is_stuck(s)):

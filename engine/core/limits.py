@@ -42,10 +42,17 @@ class Limits:
         self.wants_swap = PREEMPTION[policy.preemption]
         self.forgets = policy.keep_kv == "drop"
         all_blocks = pool.blocks + policy.null_blocks
-        self.watermark_blocks = int(policy.low_watermark * all_blocks)
-        kept = 0 if policy.watermark_if_busy else self.watermark_blocks
+        watermark = int(policy.low_watermark * all_blocks)
+        self.kept_on_admit = watermark if "admit" in policy.watermark_on else 0
+        self.kept_on_swap_in = watermark if "swap_in" in policy.watermark_on else 0
+        self.kept_when_idle = not policy.watermark_if_busy
+        kept = watermark if self.kept_when_idle else 0
         self.usable_blocks = pool.blocks - kept
         """What a request can have when it is alone."""
+        self.lead_tokens = pool.lead_blocks * pool.block_size
+        """Tokens at the head of each request that take no blocks of the pool."""
+        self.arranges = policy.queue_order == "lpm"
+        """Whether the order of waiting may change from step to step."""
         self.grows = not policy.reserves_all
         """Whether requests take blocks as they grow."""
         self.keep_free_blocks = ceil(policy.preempt_below * all_blocks)

@@ -209,9 +209,9 @@ class Scheduler(Limits):
         """Decodes that need a block of the pool for their next token."""
         if not self.grows:
             return ()
-        due, lead_tokens = self.cohort.due(), self.pool.lead_blocks * self.pool.block_size
-        if lead_tokens:
-            return [request for request in due if self.cohort.computed(request) >= lead_tokens]
+        due, lead = self.cohort.due(), self.lead_tokens
+        if lead:
+            return [request for request in due if self.cohort.computed(request) >= lead]
         return due
 
     def rule_state(self) -> list[int]:
@@ -235,14 +235,6 @@ class Scheduler(Limits):
         """Whether a preempted request may run again already."""
         at_once = self.policy.readmit == "at_once" or not self.running
         return at_once or request.left_with < self.departures
-
-    def watermark(self, on: str) -> int:
-        """Blocks that must stay free on `admit` or `swap_in`; none, if so ruled, while idle."""
-        if on not in self.policy.watermark_on or (
-            self.policy.watermark_if_busy and not self.running
-        ):
-            return 0
-        return self.watermark_blocks
 
     def count_hits(self, request: Request) -> int:
         """Blocks that a waiting request would find cached."""

@@ -51,7 +51,8 @@ def _bring_back(s: Scheduler, plan: StepPlan, request: Request) -> bool:
         s.drop_swapped(request)
         s.fail(plan, request, f"capacity: {s.short_of(need)}")
         return True
-    if not tokens or s.pool.free - need < s.watermark("swap_in"):
+    kept = s.kept_on_swap_in if s.running or s.kept_when_idle else 0
+    if not tokens or s.pool.free - need < kept:
         s.short_to_return = request
         return False
     s.swapped.popleft()
