@@ -105,7 +105,7 @@ class Scheduler(Limits):
         self.next_try_clock = 0
         """The decode clock from which on admission is tried, while anybody runs."""
         self.departures = 0
-        """How many have left for good, in whatever way."""
+        """How many of the running have left for good, in whatever way."""
         self.preempted_again = 0
         """Preemptions of requests since whose last one nobody had left: thrash."""
         self.padded = PaddedBatch() if policy.padding == "longest" else None
@@ -137,7 +137,7 @@ class Scheduler(Limits):
             self.drop_swapped(request)
         else:
             self._leave(request)
-        self._depart(request)
+        request.state = State.DONE
 
     def plan(self, now_ns: int) -> StepPlan:
         """Decide the next step; an empty plan means that nothing can be computed now."""
@@ -184,7 +184,7 @@ class Scheduler(Limits):
             endings = sorted(endings, key=lambda ending: admission_order(ending.request))
         for request, _ in endings:
             self._leave(request)
-            self._depart(request)
+            request.state = State.DONE
         self.just_finished = len(endings)
 
     def learn(self, requests: Sequence[Request], identities: Sequence[int]) -> None:
@@ -280,7 +280,7 @@ class Scheduler(Limits):
         """Give up on a request that can never be served."""
         if request in self.running:
             self._leave(request)
-        self._depart(request)
+        request.state = State.DONE
         plan.failed.append(Ending(request, reason))
 
     def drop_swapped(self, request: Request) -> None:
@@ -372,12 +372,8 @@ class Scheduler(Limits):
         self.place(child)
         self.pool.fork(parent, child)
 
-    def _depart(self, request: Request) -> None:
-        request.state = State.DONE
-        self.departures += 1
-        self.short_of_blocks = self.short_to_return = None
-
     def _leave(self, request: Request) -> None:
-        """Take a request out of the running, its blocks given back."""
+        """Take a request out of the running for good, its blocks given back."""
         self.withdraw(request)
         self.pool.release(request)
+        self.departures += 1

@@ -508,7 +508,7 @@ def grown(running: Any, asking: Any, size: int) -> int:
     )
 
 
-@settings(max_examples=600, deadline=None, derandomize=True, database=None)
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
 @given(runners, newcomers, st.integers(-3, 3))
 def test_with_blocks_of_one_token_the_peak_is_that_of_growth(
     running: Any, asking: tuple[int, int], spare: int
@@ -520,7 +520,7 @@ def test_with_blocks_of_one_token_the_peak_is_that_of_growth(
     assert fits is (peak <= blocks)
 
 
-@settings(max_examples=600, deadline=None, derandomize=True, database=None)
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
 @given(runners, newcomers, st.sampled_from([2, 4, 16]), st.integers(0, 60))
 def test_in_larger_blocks_who_is_let_in_never_outgrows_the_pool(
     running: Any, asking: tuple[int, int], size: int, spare: int
