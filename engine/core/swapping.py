@@ -38,6 +38,8 @@ def swap_in(s: Scheduler, plan: StepPlan) -> None:
         request = s.swapped[0]
         if request in plan.preempted or not s.may_return(request):
             return
+        if s.total_cap and s.reach_tokens + s.reach(request) > s.total_cap:
+            return
         if not _bring_back(s, plan, request):
             return
 

@@ -7,23 +7,29 @@ compared with what scheduler and pools say.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import count
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count, islice
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import random_policy
 
-from pagecast.engine.core.blocks import make_pool
+from pagecast.engine.core.blocks import CountedPool, make_pool
 from pagecast.engine.core.named_pool import NamedPool
+from pagecast.engine.core.policy import Policy
+from pagecast.engine.core.presets import PRESETS
 from pagecast.engine.core.request import Request, State
 from pagecast.engine.core.scheduler import Scheduler
 from pagecast.engine.core.step import Chunk, Ending, Fork, StepPlan, StepResult
 
-WORLDS = 2_500
-MOST_STEPS = 4_000
-"""Plans, empty ones included, within which every world must have ended."""
+WORLDS = 2_000
+MOST_PLANS = 2_000
+"""Empty ones included; every world must have ended by then. Most need a hundred, none 700."""
 MOST_FORKS = 3
+NEVER = (State.DONE, 0)
 
 
 class Ledger:
@@ -58,8 +64,8 @@ class Ledger:
 class World:
     """A scheduler under a random policy, and random requests that end when they please.
 
-    Who is cancelled, and when, is drawn beforehand: cancels that went on for ever would in the end
-    let go whoever waits for ever.
+    Who is cancelled, in which state and from when on, is drawn beforehand: cancels that went on for
+    ever would in the end let go whoever waits for ever.
     """
 
     def __init__(self, seed: int) -> None:
@@ -67,16 +73,24 @@ class World:
         size, longest = random.choice([1, 2, 4, 16]), random.randint(8, 60)
         blocks = random.randint(2, 3 * -(-longest // size) + 2)
         self.policy = random_policy(random, blocks * size)
+        if self.policy.max_total_tokens:
+            tight = random.randint(longest, 3 * longest)
+            self.policy = replace(self.policy, max_total_tokens=tight)
         named = random.random() < 0.5
         pool = make_pool(self.policy, blocks, size, named=named)
         swap = random.choice([0, blocks // 2, 4 * blocks])
         self.s = Scheduler(self.policy, pool, longest, swap_blocks=swap)
         self.rush = random.choice([0.1, 0.3, 1.0])
         self.fork_share = random.choice([0.0, 0.02]) if isinstance(pool, NamedPool) else 0.0
+        self.longest_prompt = random.choice([longest // 4, longest // 2, longest])
         self.coming = [self._request(id, longest) for id in range(random.randint(2, 14))]
-        self.answers = {request.id: random.randint(1, longest) for request in self.coming}
+        self.answers = {
+            request.id: random.randint(longest // 4, longest) for request in self.coming
+        }
         self.cancels = {
-            request: random.randrange(80) for request in self.coming if random.random() < 0.06
+            request: (random.choice(list(State)), random.randrange(40))
+            for request in self.coming
+            if random.random() < 0.1
         }
         self.live: list[Request] = []
         self.ledger = Ledger()
@@ -85,7 +99,7 @@ class World:
         self.names = count(10_000)
 
     def _request(self, id: int, longest: int) -> Request:
-        random, prompt = self.random, self.random.randint(1, longest)
+        random, prompt = self.random, self.random.randint(1, self.longest_prompt)
         voice = random.randrange(3) * 100
         full = prompt // self.s.pool.block_size
         return Request(
@@ -97,7 +111,11 @@ class World:
     def serve(self) -> Counter[str]:
         """Serve all requests to their end; counts of what happened."""
         while self._step():
-            assert self.plans < MOST_STEPS, f"{len(self.live)} requests are left"
+            if self.plans >= MOST_PLANS and may_push_out_for_ever(self.policy):
+                self.seen["livelocks"] += 1
+                self._let_all_go()
+            else:
+                assert self.plans < MOST_PLANS, f"{len(self.live)} requests are left"
         assert not self.live
         assert not self.coming
         assert self.s.pool.free == self.s.pool.blocks
@@ -150,11 +168,17 @@ class World:
 
     def _cancel(self) -> None:
         for request in list(self.live):
-            if self.cancels.get(request, MOST_STEPS) <= self.plans:
+            state, since = self.cancels.get(request, NEVER)
+            if request.state is state and since <= self.plans:
                 self.seen[f"cancelled {request.state.name.lower()}"] += 1
                 self.s.cancel(request)
                 self.live.remove(request)
                 assert_gone(request)
+
+    def _let_all_go(self) -> None:
+        while self.live:
+            self.s.cancel(self.live.pop())
+        self.coming.clear()
 
     def _result(self, plan: StepPlan) -> StepResult:
         """Who has answered ends, or forks now and then."""
@@ -210,6 +234,10 @@ class World:
         assert prompts + decodes == sum(chunk.tokens for chunk in self.s.scheduled(plan))
         counted = prompts + (decodes if self.policy.budget_counts == "all" else 0)
         assert counted <= (self.policy.max_batched_tokens or counted)
+        cap = self.policy.max_total_tokens
+        # A fork asks nobody, nor does who returns from host memory: the last test here.
+        if cap and not (self.seen["forks"] or self.seen["swapped_in"]):
+            assert sum(map(self.s.reach, self.s.running)) <= cap
 
     def _check_tokens(self, plan: StepPlan) -> None:
         """Each position follows from the one before and the plan, and blocks cover it."""
@@ -321,6 +349,24 @@ def assert_gone(request: Request) -> None:
     assert holds(request) == (0, 0, 0)
 
 
+def may_push_out_for_ever(policy: Policy) -> bool:
+    """Whether prompts computed in part may push each other out again and again.
+
+    Who has room for all known tokens makes one more before long, and who waits for another to
+    leave returns but once for each. Else only a fixed order keeps the first from giving way.
+    """
+    in_order = (policy.victim, policy.requeue, policy.queue_order) == ("last", "front", "fcfs")
+    return policy.reserve == "chunk" and policy.readmit == "at_once" and not in_order
+
+
+AT_LEAST = {
+    "steps": 70_000, "preempted": 900, "swapped_out": 170, "swapped_in": 170, "hits": 4_000,
+    "copies": 150, "failed": 400, "refused": 1_400, "held to fill": 90, "cancelled waiting": 80,
+    "cancelled partial": 15, "cancelled decoding": 100, "cancelled swapped": 1,
+}  # fmt: skip
+"""Nothing is shown where nothing happens: half of what happened when this was written."""
+
+
 def test_nothing_is_lost_and_nothing_waits_for_ever() -> None:
     seen: Counter[str] = Counter()
 
@@ -330,4 +376,40 @@ def test_nothing_is_lost_and_nothing_waits_for_ever() -> None:
         seen.update(World(seed).serve())
 
     serve()
-    print(dict(seen))
+    assert seen["livelocks"] < WORLDS / 200
+    assert {what: seen[what] for what, least in AT_LEAST.items() if seen[what] < least} == {}
+
+
+def served(policy: Policy, blocks: int, size: int, asked: list[tuple[int, int]]) -> Iterator[int]:
+    """Serve prompts and answers of these lengths; what the running may come to, in each step."""
+    s = Scheduler(policy, CountedPool(blocks, size), 32, swap_blocks=100)
+    for id, (prompt, answer) in enumerate(asked):
+        assert s.submit(Request(id, prompt, max_tokens=answer)) is None
+    while not (plan := s.plan(s.steps)).empty:
+        yield sum(map(s.reach, s.running))
+        made = {r: s.cohort.known(r) - r.prompt_tokens for r, _, _ in s.scheduled(plan)}
+        ended = [Ending(r, "length") for r in made if made[r] == asked[r.id][1]]
+        s.commit(plan, StepResult(1, ended))
+
+
+PIECEMEAL = replace(PRESETS["vllm-v1@0.11"], prefix="off", null_blocks=0, long_prefill_cap=1)
+
+
+def test_prompts_in_part_give_way_to_the_first() -> None:
+    assert len(list(served(PIECEMEAL, 3, 4, [(9, 2), (9, 2)]))) < 40
+
+
+@pytest.mark.xfail(strict=True, reason="whoever holds most gives way, in turn and for ever")
+def test_prompts_in_part_do_not_push_each_other_out_for_ever() -> None:
+    steps = served(replace(PIECEMEAL, victim="most_blocks"), 3, 4, [(9, 2), (9, 2)])
+    assert len(list(islice(steps, 500))) < 500
+
+
+def test_who_returns_keeps_to_max_total_tokens() -> None:
+    """The third comes while the second is swapped out, which returns when the first has left."""
+    policy = replace(
+        PRESETS["vllm-v0-chunked@0.6.3"],
+        preemption="swap", low_watermark=0.0, max_total_tokens=34, infeasible="abort_last",
+    )  # fmt: skip
+    reaches = list(served(policy, 18, 1, [(8, 4), (8, 12), (2, 18)]))
+    assert max(reaches) <= 34
