@@ -235,8 +235,7 @@ class World:
         counted = prompts + (decodes if self.policy.budget_counts == "all" else 0)
         assert counted <= (self.policy.max_batched_tokens or counted)
         cap = self.policy.max_total_tokens
-        # A fork asks nobody, nor does who returns from host memory: the last test here.
-        if cap and not (self.seen["forks"] or self.seen["swapped_in"]):
+        if cap and not self.seen["forks"]:  # a fork asks nobody
             assert sum(map(self.s.reach, self.s.running)) <= cap
 
     def _check_tokens(self, plan: StepPlan) -> None:
