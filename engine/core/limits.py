@@ -18,6 +18,16 @@ UNLIMITED = 1 << 62
 FREE = PreemptCost(0, 0, 0, 0)
 
 
+def takes_turns(policy: Policy) -> bool:
+    """Whether prompts computed in part could push each other out for ever, none coming to its end.
+
+    Who has room for all known tokens makes one more before long, and a fixed order that admission
+    and preemption share keeps the first of it from giving way.
+    """
+    in_order = policy.victim == "last" and policy.queue_order == "fcfs"
+    return policy.reserve == "chunk" and not in_order
+
+
 class Limits:
     """The numbers and rules that a policy comes to.
 
@@ -53,6 +63,8 @@ class Limits:
         """Tokens at the head of each request that take no blocks of the pool."""
         self.arranges = policy.queue_order == "lpm"
         """Whether the order of waiting may change from step to step."""
+        self.may_take_turns = takes_turns(policy)
+        """Whether who is preempted again must wait until somebody has left."""
         self.grows = not policy.reserves_all
         """Whether requests take blocks as they grow."""
         self.keep_free_blocks = ceil(policy.preempt_below * all_blocks)

@@ -46,7 +46,8 @@ class Policy:
     admit_after_preempt, swap_in_after_preempt: whether a step that preempted may also do so.
     blocked_by_swapped: whether nobody new is admitted while anybody is swapped out.
     admit_every_n_decodes: decode steps between two attempts to admit, while anybody runs.
-    readmit: when a preempted request may run again; `after_finish`: once somebody has left.
+    readmit: when a preempted request may run again; `after_finish`: once somebody has left. That
+        holds for thrash under `at_once`, too, where it might never end (`limits.takes_turns`).
     victim: who gives way, a key of `rules.VICTIM`.  preemption: how, a key of `rules.PREEMPTION`.
     hybrid_swaps: how often `hybrid` swaps a request before it recomputes it.
     preempt_cost: what `auto` and victim `cost` compare; made from the step-time model if not given.

@@ -56,8 +56,8 @@ def _candidates(s: Scheduler, plan: StepPlan) -> Sequence[Request]:
 def preempt(s: Scheduler, plan: StepPlan, request: Request) -> None:
     """Take all blocks from a running request; it waits to be swapped in or computed again."""
     s.withdraw(request)
-    if request.left_with == s.departures:
-        s.preempted_again += 1
+    request.preempted_again = request.left_with == s.departures
+    s.preempted_again += request.preempted_again
     request.left_with = s.departures
     request.preemptions += 1
     plan.preempted.append(request)

@@ -50,6 +50,7 @@ class Request:
         "order",
         "phase",
         "predicted_tokens",
+        "preempted_again",
         "preemptions",
         "priority",
         "prompt_tokens",
@@ -103,6 +104,8 @@ class Request:
         self.host_blocks: list[int] = []
         self.left_with = -1
         """How many requests had left for good when this one was preempted last."""
+        self.preempted_again = False
+        """Whether nobody had left since its preemption before that: thrash."""
         self.cached_tokens = 0
         self.recomputed_tokens = 0
 

@@ -233,8 +233,10 @@ class Scheduler(Limits):
 
     def may_return(self, request: Request) -> bool:
         """Whether a preempted request may run again already."""
-        at_once = self.policy.readmit == "at_once" or not self.running
-        return at_once or request.left_with < self.departures
+        if request.left_with < self.departures or not self.running:
+            return True
+        at_once = self.policy.readmit == "at_once"
+        return at_once and not (self.may_take_turns and request.preempted_again)
 
     def count_hits(self, request: Request) -> int:
         """Blocks that a waiting request would find cached."""

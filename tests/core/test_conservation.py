@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import count, islice
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import random_policy
@@ -111,11 +110,7 @@ class World:
     def serve(self) -> Counter[str]:
         """Serve all requests to their end; counts of what happened."""
         while self._step():
-            if self.plans >= MOST_PLANS and may_push_out_for_ever(self.policy):
-                self.seen["livelocks"] += 1
-                self._let_all_go()
-            else:
-                assert self.plans < MOST_PLANS, f"{len(self.live)} requests are left"
+            assert self.plans < MOST_PLANS, f"{len(self.live)} requests are left"
         assert not self.live
         assert not self.coming
         assert self.s.pool.free == self.s.pool.blocks
@@ -174,11 +169,6 @@ class World:
                 self.s.cancel(request)
                 self.live.remove(request)
                 assert_gone(request)
-
-    def _let_all_go(self) -> None:
-        while self.live:
-            self.s.cancel(self.live.pop())
-        self.coming.clear()
 
     def _result(self, plan: StepPlan) -> StepResult:
         """Who has answered ends, or forks now and then."""
@@ -348,16 +338,6 @@ def assert_gone(request: Request) -> None:
     assert holds(request) == (0, 0, 0)
 
 
-def may_push_out_for_ever(policy: Policy) -> bool:
-    """Whether prompts computed in part may push each other out again and again.
-
-    Who has room for all known tokens makes one more before long, and who waits for another to
-    leave returns but once for each. Else only a fixed order keeps the first from giving way.
-    """
-    in_order = (policy.victim, policy.requeue, policy.queue_order) == ("last", "front", "fcfs")
-    return policy.reserve == "chunk" and policy.readmit == "at_once" and not in_order
-
-
 AT_LEAST = {
     "steps": 70_000, "preempted": 900, "swapped_out": 170, "swapped_in": 170, "hits": 4_000,
     "copies": 150, "failed": 400, "refused": 1_400, "held to fill": 90, "cancelled waiting": 80,
@@ -375,7 +355,6 @@ def test_nothing_is_lost_and_nothing_waits_for_ever() -> None:
         seen.update(World(seed).serve())
 
     serve()
-    assert seen["livelocks"] < WORLDS / 200
     assert {what: seen[what] for what, least in AT_LEAST.items() if seen[what] < least} == {}
 
 
@@ -398,7 +377,6 @@ def test_prompts_in_part_give_way_to_the_first() -> None:
     assert len(list(served(PIECEMEAL, 3, 4, [(9, 2), (9, 2)]))) < 40
 
 
-@pytest.mark.xfail(strict=True, reason="whoever holds most gives way, in turn and for ever")
 def test_prompts_in_part_do_not_push_each_other_out_for_ever() -> None:
     steps = served(replace(PIECEMEAL, victim="most_blocks"), 3, 4, [(9, 2), (9, 2)])
     assert len(list(islice(steps, 500))) < 500
