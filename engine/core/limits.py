@@ -40,6 +40,7 @@ class Limits:
     def __init__(self, policy: Policy, pool: BlockPool, max_model_len: int) -> None:
         self.policy = policy
         self.pool = pool
+        self.block_size = pool.block_size
         self.max_model_len = max_model_len
         self.budget = policy.max_batched_tokens or UNLIMITED
         self.chunk_cap = policy.long_prefill_cap or UNLIMITED
@@ -72,7 +73,8 @@ class Limits:
 
     def blocks_for(self, tokens: int) -> int:
         """Whole blocks of the pool that hold so many tokens of a request."""
-        return max(0, -(-tokens // self.pool.block_size) - self.pool.lead_blocks)
+        blocks = -(-tokens // self.block_size)
+        return max(0, blocks - self.pool.lead_blocks) if self.lead_tokens else blocks
 
     def cost(self) -> PreemptCost:
         """The price of preemptions; the policy has one wherever a rule asks (see `Policy`)."""

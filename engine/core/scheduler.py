@@ -109,7 +109,8 @@ class Scheduler(Limits):
         self.preempted_again = 0
         """Preemptions of requests since whose last one nobody had left: thrash."""
         self.padded = PaddedBatch() if policy.padding == "longest" else None
-        self._phases = PHASES[policy.service_order]
+        phases = PHASES[policy.service_order]
+        self._phases = [phase for phase in phases if swap_blocks or phase is not swap_in]
         self.steps = self.just_finished = self._arrivals = self._admissions = 0
 
     def submit(self, request: Request) -> Refusal | None:
@@ -146,21 +147,27 @@ class Scheduler(Limits):
             self.forecast.idle()
         if not self.waits_for_leavers:
             self.short_of_blocks = None
-        failed = -1
-        # Whoever fails may leave the step empty, though his blocks now serve another.
-        while failed < len(plan.failed) and plan.empty:
-            failed = len(plan.failed)
-            for phase in self._phases:
-                phase(self, plan)
+        for phase in self._phases:
+            phase(self, plan)
+        if plan.failed:
+            self._go_on_without(plan)
         if self.forecast and plan.preempted:
             self.forecast.preempted()
-        if self.log and plan.failed:
-            self.log.failed(plan)
-        if not plan.empty:
+        if plan.ticks or plan.chunks:
             self.steps += 1
             self._advance(plan)
         plan.free_after = self.pool.free
         return plan
+
+    def _go_on_without(self, plan: StepPlan) -> None:
+        """Whoever fails may leave the step empty, though his blocks now serve another."""
+        failed = 0
+        while plan.empty and failed < len(plan.failed):
+            failed = len(plan.failed)
+            for phase in self._phases:
+                phase(self, plan)
+        if self.log:
+            self.log.failed(plan)
 
     def commit(self, plan: StepPlan, result: StepResult) -> None:
         """Learn what came of a step: identities of new tokens, forks, endings.
