@@ -16,6 +16,9 @@ import peers
 import step_cost
 from loads import Timing, a100_llama, azure, data_dir, timed, uniform, vidur_load, vllm_server
 
+from pagecast.engine.core.presets import PRESETS
+from pagecast.sim.simulate import Server
+
 NO_DATA = "skipped: needs the Azure trace (PAGECAST_DATA, docs/data.md)"
 
 
@@ -57,6 +60,19 @@ def cost_of_changes() -> list[str]:
             f"{what} {us:.2f} us" for what, us in step_cost.apart(named=named).items()
         )
         lines.append(f"blocks {kind}: {costs}")
+    return lines
+
+
+def each_preset() -> list[str]:
+    """The Azure conversation trace under the rules of each preset, with limits in common."""
+    trace = azure()
+    if trace is None:
+        return [NO_DATA]
+    lines = []
+    for name, policy in PRESETS.items():
+        rules = replace(policy, max_batched_tokens=policy.max_batched_tokens and 16_384)
+        server = Server(rules, 28_000, 16, 16_384, a100_llama(), swap_blocks=2_000)
+        lines.append(f"{name:>20}: {_pace(timed(trace, server, repeats=2))}")
     return lines
 
 
@@ -117,6 +133,7 @@ def _pace(run: Timing) -> str:
 
 BENCHMARKS = {
     "Azure conversation trace, Llama-3.1-8B on A100": azure_trace,
+    "The same under each preset": each_preset,
     "A step of decodes, one block filled in each": cost_of_a_step,
     "What changes cost": cost_of_changes,
     "Vidur's load: 19,366 requests, 128 sequences, budget 512": vidurs_load,
